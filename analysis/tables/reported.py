@@ -11,6 +11,7 @@ from analysis.collected import Collected
 from analysis.notices import in_words
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, listed, mark_best, number
 from analysis.tables.layout import mean_cell, number_of_runs
+from pcqc_study import describe
 
 BENCHMARK = Column("benchmark", "Benchmark", numeric=False)
 
@@ -165,7 +166,7 @@ def training_cost(collected: Collected) -> Table:
             ]
         rows.append(Row(method, (title, *cells), rule=method == "pcqc", strong=method == "pcqc"))
     groups = [
-        f"{collected.title(method)} ({study.method(method).size}, "
+        f"{collected.title(method)} ({describe.size(study.method(method))}, "
         f"{collected.checkpoint(method, run)})"
         for method in ran
     ]

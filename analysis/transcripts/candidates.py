@@ -12,6 +12,7 @@ import numpy as np
 
 from pcqc.cases.prompts import visible
 from pcqc.settings import Method
+from pcqc_study import describe
 from turn_credit.arithmetic import executed_local_credit, same_state_credit
 
 Turns = list[dict[str, Any]]
@@ -70,13 +71,15 @@ class Groups:
             heading: [candidate[key] for candidate in candidates]
             for heading, key in ((UTILITY, "utility"), (GAIN, "gain"), (CREDIT, "credit"))
         }
-        if self.method.rule != "same state" or self.method.trained_candidates == 1:
+        if describe.rule(self.method) != describe.SAME_STATE or self.method.trained_candidates == 1:
             columns[SAME_STATE] = list(same_state_credit(np.array(columns[GAIN])))
-        if self.method.rule != "executed, local":
+        if describe.rule(self.method) != describe.ACROSS_STATES:
             columns[EXECUTED_LOCAL] = [self.local[id(group)], *[None] * (len(candidates) - 1)]
         title = f"{len(candidates)} candidates"
         rows = [(c, c["executed"], "" if c["supervised"] else "not supervised") for c in candidates]
-        return _state(title, self.method.why(group, candidates[0]), columns, rows, turns, value)
+        return _state(
+            title, describe.why(self.method, group, candidates[0]), columns, rows, turns, value
+        )
 
 
 class Trees:

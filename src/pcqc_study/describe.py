@@ -21,17 +21,18 @@ DIVIDED = {
     "shrunk": ", divided by the deviation at the state and over the update",
 }
 TURNS = {
-    "igpo": "each turn with the belief gained from it on, and the reward",
-    "tips": "each turn with the belief gained by it, and the reward",
-    "vineppo": "each turn with the reward gained by it, by consultations played on from it",
-    "gigpo": "each turn with the reward, also compared at the same state",
-    "mt_grpo": "each turn with the belief gained by it, compared at the same turn, and the reward",
-    "a2tgpo": "each turn with the beliefs gained from it on, over the root of their number, and "
-    "the reward",
+    "igpo": "each turn with the beliefs gained from it on, and the reward",
+    "tips": "each turn with the reward, shaped by the log-probability of the correct option",
+    "vineppo": "each turn with the change of its Monte-Carlo value",
+    "gigpo": "each turn with the reward, and beside others at the same state",
+    "mt_grpo": "each turn with the belief gained in it, and the reward",
+    "a2tgpo": "each turn with the beliefs gained from it on, over the root of their number, "
+    "and the reward",
     "arew": "each turn with the reward, a little more where the belief rose, less where it fell",
-    "infopo": "each turn with the reward and, where rewards are alike, by how much likelier its "
-    "answer made the next response",
+    "infopo": "each turn with the reward and, where rewards are alike, by how much likelier "
+    "its answer made the next response",
 }
+SAME_STATE, ACROSS_STATES = "same state", "across states"  # rules of credit
 NOT_TRAINED = "Its tokens were not supervised, so the policy learned nothing from it."
 
 
@@ -44,6 +45,7 @@ class Description:
         size: how much it samples of a case, for a table.
         utility, no_question: what a candidate's utility is; of a response without a question.
         credit: what a supervised candidate's utility is compared with, and its credit.
+        rule: by which questions are credited, where it is one of the two that are compared.
     """
 
     words: Callable[[Any], str]
@@ -51,6 +53,7 @@ class Description:
     utility: str = ""
     no_question: str = ""
     credit: Callable[[Any, Group, Candidate], str] | None = None
+    rule: str = ""
 
 
 def words(method: Method) -> str:
@@ -63,6 +66,12 @@ def size(method: Method) -> str:
     """How much a method samples of a case, such as `G_T = 4`."""
     known = DESCRIBED.get(type(method).__name__)
     return known.size(method) if known else "its own sizes"
+
+
+def rule(method: Method) -> str:
+    """By which of the two compared rules a method credits questions; empty: by another."""
+    known = DESCRIBED.get(type(method).__name__)
+    return known.rule if known else ""
 
 
 def why(method: Method, group: Group, candidate: Candidate) -> str:
@@ -206,7 +215,7 @@ DESCRIBED: dict[str, Description] = {
         ),
         lambda method: f"a tree of up to {method.tree.budget} consultations",
     ),
-    "Pcqc": Description(_PCQC, _size, *_OF_SCORER, _same_state),
+    "Pcqc": Description(_PCQC, _size, *_OF_SCORER, _same_state, SAME_STATE),
     "ExecutedLocal": Description(
         _compared(
             "executed questions are compared across all states of an update by what the scorer "
@@ -215,6 +224,7 @@ DESCRIBED: dict[str, Description] = {
         _size,
         *_OF_SCORER,
         _across_states,
+        ACROSS_STATES,
     ),
     "C3": Description(
         _compared(
@@ -232,6 +242,7 @@ DESCRIBED: dict[str, Description] = {
         _IMAGINED,
         _IMAGINED,
         _same_state,
+        SAME_STATE,
     ),
     "PcqcStopping": Description(
         lambda method: (
@@ -241,6 +252,7 @@ DESCRIBED: dict[str, Description] = {
         _size,
         *_OF_SCORER,
         _same_state,
+        SAME_STATE,
     ),
     "TurnCredit": Description(_turns),
     "TurnProcess": Description(_turns),

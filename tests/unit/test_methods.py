@@ -12,6 +12,7 @@ from pcqc.methods.executed_local import ExecutedLocal
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.training.training_sequence import KL, pack_turns, token_counts
+from pcqc_study.describe import why, words
 from turn_credit.arithmetic import same_state_credit
 
 SAME_STATE_Q1 = dataclasses.replace(PCQC, supervise="executed")
@@ -86,10 +87,10 @@ def test_gains_can_be_divided_by_the_deviation_over_the_update():
     expected = (second - second.mean()) / np.sqrt(pooled)
     assert drawn.groups[1].credits == pytest.approx(expected, rel=1e-4)
     (row, *_) = drawn.records()["candidate_groups"]
-    words = method.why(row, row["candidates"][0])
-    assert f" / {np.sqrt(pooled):.3f} = +" in words
-    assert words.endswith(", divided by the deviation over the update.")
-    assert method.words.count("divided by the deviation over the update") == 1
+    derived = why(method, row, row["candidates"][0])
+    assert f" / {np.sqrt(pooled):.3f} = +" in derived
+    assert derived.endswith(", divided by the deviation over the update.")
+    assert words(method).count("divided by the deviation over the update") == 1
 
 
 def test_a_state_with_a_small_spread_can_be_left_without_credit():

@@ -9,6 +9,7 @@ from scripted_methods import pieces
 
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc_peers.pcqc_stopping import DECISION, PcqcStopping
+from pcqc_study.describe import why
 
 CASES = [make_case(0)]
 METHOD = PcqcStopping(
@@ -48,7 +49,7 @@ def test_a_decision_is_credited_by_what_asking_or_concluding_is_worth():
     (row,) = drawn.records()["candidate_groups"]
     stopped = row["candidates"][2]
     assert stopped["credit"] == pytest.approx(-0.2 * 4 / 3)
-    words = METHOD.why(row, stopped)
+    words = why(METHOD, row, stopped)
     assert "credit (0.200 - 0.400)" in words
     assert words.endswith("The decision to ask or to conclude gets the same credit.")
 
@@ -76,7 +77,7 @@ def test_at_the_last_turn_asking_is_worth_nothing():
     assert sorted(credit for _, credit in decisions if credit) == pytest.approx([-0.4, 0.4])
     assert not any(credit for _, credit in pieces(chat, drawn.sequences, QUESTION))
     row = drawn.records()["candidate_groups"][-1]
-    assert "ends the consultation without a diagnosis" in method.why(row, row["candidates"][0])
+    assert "ends the consultation without a diagnosis" in why(method, row, row["candidates"][0])
     assert drawn.failures["failures/scorer"] == 0
 
 
@@ -85,7 +86,7 @@ def test_executed_decisions_alone_are_trained_on_where_executed_questions_are():
     drawn, chat = draw(ASKED, method)
     assert [text for text, _ in pieces(chat, drawn.sequences, DECISION)] == ["Question:"]
     (row,) = drawn.records()["candidate_groups"]
-    assert "learned nothing" in method.why(row, row["candidates"][2])
+    assert "learned nothing" in why(method, row, row["candidates"][2])
 
 
 def test_a_setting_weighs_the_decisions():

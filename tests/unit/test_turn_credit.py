@@ -27,6 +27,7 @@ from pcqc_peers.turn_process import TurnProcess
 from turn_credit import Group, ProcessGroup, a2tgpo, arew, gigpo, igpo, infopo, mt_grpo, tips
 
 CASES = [make_case(0)]
+PROCESS = ("a2tgpo", "arew", "infopo")
 # The scorer's belief in B before each turn of `say`'s consultations.
 BELIEFS = np.array([0.25, 0.9 / 1.1, 0.1 / 1.2])
 # Of the responses "<think>x</think>Question: p?", "Question: q?", "<think>x</think>Final Answer: B"
@@ -47,7 +48,7 @@ TOKENS = [[8, 5, 6], [8, 5, 3]]
     ],
 )
 def test_every_token_of_a_turn_has_the_turn_s_credit(credit, expected):
-    kind = TurnProcess if credit in TurnProcess.WORDS else TurnCredit
+    kind = TurnProcess if credit in PROCESS else TurnCredit
     drawn, chat = draw(kind("Peer", "its module", terminal_group=2, turn_credit=credit), CASES)
     (rewards,) = drawn.rewards
     assert rewards.tolist() == [1, 0]

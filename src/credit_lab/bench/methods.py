@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, groupby
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic.dataclasses import dataclass as settings
@@ -95,13 +95,6 @@ class CreditedTurns(TurnCredit):
     def reads_beliefs(self) -> bool:
         """See `TurnCredit.reads_beliefs`."""
         return "beliefs" in known("turns", self.turn_credit, self.file, self.continuations).reads
-
-    @property
-    def words(self) -> str:
-        """See `Method.words`."""
-        return (
-            f"{self.terminal_group} consultations a case; credit: each turn by {self.turn_credit}"
-        )
 
 
 @dataclass
@@ -195,10 +188,3 @@ class CreditedQuestions(Pcqc):
             baselines=[state.baseline for state in states],
             **{name: [getattr(state, name) for state in states] for name in more},
         )
-
-    rule: ClassVar[str] = "by name"
-    compared: ClassVar[str] = "questions are credited by a function that the settings name"
-
-    def why_credit(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
-        """See `Pcqc.why_credit`."""
-        return f"`{self.question_credit}` gives it the credit {candidate['credit']:+.2f}."

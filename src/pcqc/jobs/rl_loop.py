@@ -20,7 +20,8 @@ from pcqc.jobs.make_roles import (
     make_scorer,
     role_weights,
 )
-from pcqc.jobs.run_files import RECORDS, RunFolder, consultation_rows, event_row
+from pcqc.jobs.run_files import RECORDS, RunFolder, consultation_rows
+from pcqc.logged.updates import event_row
 from pcqc.methods.base import SERVICES, Services, World
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.roles.actor import Actor

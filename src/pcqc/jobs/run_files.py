@@ -8,7 +8,7 @@
     state/                        what a resume needs
     manifest.json                 written last
 
-The functions at the end have the columns of the rows.
+`pcqc.logged` has the columns of the rows.
 """
 
 import hashlib
@@ -22,8 +22,6 @@ from pcqc.evaluation.benchmark import Evaluation, dialogue_row
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.models.folder import MANIFEST, check_folder
 from pcqc.system.files import describe, read_bytes, read_json, sha256_file, write_json
-from pcqc.system.machine import now
-from pcqc.training.policy import UpdateReport
 
 RECORDS = ("events", "consultations")  # of every run; a method may add its own
 
@@ -201,28 +199,6 @@ class RunRecord:
         if not self._file.closed:
             self.sync()
             self._file.close()
-
-
-def event_row(
-    update: int,
-    metrics: dict[str, float],
-    report: UpdateReport,
-    totals: dict[str, float],
-    seconds: dict[str, float],
-) -> dict:
-    """The metrics of an update."""
-    return {
-        "kind": "update",
-        "update": update,
-        "time": now(),
-        **metrics,
-        **{f"loss/{name}": value for name, value in report.losses.items()},
-        "kl": report.losses.get("kl", 0.0),
-        **report.statistics,
-        **{f"seconds/{name}": value for name, value in seconds.items()},
-        **{name: totals[name] for name in ("trajectories", "sampled_tokens", "scored_tokens")},
-        "device_hours": totals["device_seconds"] / 3600,
-    }
 
 
 def consultation_rows(update: int, batch: RolloutBatch, count: int) -> list[dict]:

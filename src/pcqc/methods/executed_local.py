@@ -6,7 +6,7 @@ Trains on: as PCQC, of questions the executed ones alone.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from pydantic.dataclasses import dataclass as settings
 
@@ -29,16 +29,3 @@ class ExecutedLocal(Pcqc):
         credits = executed_local_credit(gains, self.least_spread)
         for group, credit in zip(groups, credits, strict=True):
             group.credits[0] = credit
-
-    rule: ClassVar[str] = "executed, local"
-    compared: ClassVar[str] = (
-        "executed questions are compared across all states of an update by what the scorer makes "
-        "of the answer"
-    )
-
-    def why_credit(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
-        """See `Pcqc.why_credit`."""
-        return (
-            "Executed-local credit compares its gain with those of all executed questions of this "
-            f"update, whatever their state: credit {candidate['credit']:+.2f}."
-        )

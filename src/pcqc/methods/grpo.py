@@ -46,19 +46,6 @@ class Grpo(RlMethod):
     records: ClassVar[tuple[str, ...]] = ("candidate_groups",)  # empty without candidates
 
     @property
-    def size(self) -> str:
-        """See `Method.size`."""
-        return f"G_T = {self.terminal_group}"
-
-    @property
-    def words(self) -> str:
-        """See `Method.words`."""
-        return (
-            f"{self.terminal_group} consultations a case; credit: all turns with the reward of the "
-            "whole consultation; questions get no credit of their own"
-        )
-
-    @property
     def coefficients(self) -> dict[str, float]:
         """Weight of each term of the loss."""
         return {TERMINAL: 1.0, KL: self.kl_coefficient}

@@ -13,7 +13,7 @@ compared by.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,14 +21,13 @@ from pydantic.dataclasses import dataclass as settings
 
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
+from pcqc.logged.question_groups import group_metrics, group_row
 from pcqc.methods.base import Services
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.question_groups import (
     Firsts,
     Judged,
     QuestionGroup,
-    group_metrics,
-    group_row,
     score_groups,
     supervised_states,
 )
@@ -36,14 +35,6 @@ from pcqc.methods.sequences import QUESTION, candidate_sequences, executed_seque
 from pcqc.settings.types import STRICT, Weight
 from pcqc.training.training_sequence import TrainingSequence
 from turn_credit.arithmetic import THRESHOLD, Divisor, pooled_variance, same_state_credit
-
-# How a description words the setting `divide`.
-DIVIDED: dict[Divisor, str] = {
-    "group": "",
-    "none": ", undivided",
-    "update": ", divided by the deviation over the update",
-    "shrunk": ", divided by the deviation at the state and over the update",
-}
 
 
 @dataclass
@@ -165,62 +156,3 @@ class Pcqc(Grpo):
         for consultation, score in zip(row[1:], advantages[1:], strict=True):
             sequences += executed_sequences(consultation, score)
         return sequences
-
-    # What is said of the credit, in descriptions of a run and beside each question.
-
-    rule: ClassVar[str] = "same state"  # by which questions are credited
-    compared: ClassVar[str] = (
-        "questions are compared with the other candidates at the same state by what the scorer "
-        "makes of the answer"
-    )
-    utility: ClassVar[str] = (
-        "With this question and its answer the scorer gives the correct option a probability of "
-        "{utility:.3f} (the utility); before them it was {before:.3f}."
-    )
-    no_question: ClassVar[str] = (
-        "This response asks no question, so the scorer read the dialogue without it: the "
-        "probability of the correct option stayed {before:.3f}."
-    )
-
-    @property
-    def words(self) -> str:
-        """See `Method.words`."""
-        taught = "all candidates" if self.trained_candidates > 1 else "executed questions only"
-        return (
-            f"{self.terminal_group} consultations a case and {self.question_group} candidate "
-            "responses a state; credit: all turns with the reward of the whole consultation; "
-            f"{self.compared}{DIVIDED[self.divide]}, and {taught} are supervised "
-            f"(beta {self.beta:g})"
-        )
-
-    def why(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
-        """One paragraph that derives a candidate's credit from its group (eq:group_credit).
-
-        Args:
-            group: a row of candidate_groups.jsonl.
-            candidate: one of its candidates.
-        """
-        words = self.utility if candidate["question"] else self.no_question
-        utility = words.format(utility=candidate["utility"], before=group["baseline"])
-        if not candidate["supervised"]:
-            rest = "Its tokens were not supervised, so the policy learned nothing from it."
-        else:
-            rest = self.why_credit(group, candidate)
-        return f"{utility} {rest}"
-
-    def why_credit(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
-        """What the utility of a supervised candidate is compared with, and its credit."""
-        count, spread = len(group["candidates"]), group["spread"]
-        if candidate["credit"] == 0:
-            return (
-                f"All {count} candidates at this state have nearly the same utility (standard "
-                f"deviation {spread:.1e}), so none of them is credited."
-            )
-        mean = sum(other["utility"] for other in group["candidates"]) / count
-        difference, credit = candidate["utility"] - mean, candidate["credit"]
-        divisor = spread if self.divide == "group" else difference / credit
-        return (
-            f"The {count} candidates at this state have a mean utility of {mean:.3f} with "
-            f"standard deviation {spread:.3f}: credit ({candidate['utility']:.3f} - {mean:.3f}) / "
-            f"{divisor:.3f} = {credit:+.2f}{DIVIDED[self.divide]}."
-        )

@@ -1,6 +1,5 @@
-"""Candidate questions of a state: their utilities, their credits, and what is logged of them."""
+"""Candidate questions of a state: their utilities and their credits."""
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +10,7 @@ from pcqc.consultation import Consultation, Turn
 from pcqc.engines.base import Failure
 from pcqc.methods.sequences import Spans
 from pcqc.roles import Scorer
-from turn_credit.arithmetic import diagnostic_gain, small_spread_share
+from turn_credit.arithmetic import diagnostic_gain
 
 Firsts = Sequence[tuple[Case, Consultation]]  # the first consultation of each case
 
@@ -135,62 +134,3 @@ def groups_of_values(
             turn, mean = consultation.turns[number], float(utilities.mean())
             groups[i].append(QuestionGroup(case, number, turn, mean, utilities))
     return groups
-
-
-def group_metrics(groups: Sequence[QuestionGroup]) -> dict[str, float]:
-    """How far the candidates differed in utility, and what the credit made of it."""
-    if not groups:
-        return {}
-    unparsed = [r.answer is None for g in groups for r in g.turn.responses]
-    distinct: dict[int, list[int]] = {}  # turn, from 1 -> different questions at each state
-    for group in groups:
-        questions = {r.action.question for r in group.turn.responses if r.action.question}
-        distinct.setdefault(group.number + 1, []).append(len(questions))
-    return {
-        "credit/groups": len(groups),
-        "credit/zero_group_share": float(np.mean([not g.credits.any() for g in groups])),
-        "credit/small_spread_share": small_spread_share(
-            [group.utility_std for group in groups], [group.credits for group in groups]
-        ),
-        "credit/utility_spread": float(np.mean([g.utility_std for g in groups])),
-        "credit/utility_mean": float(np.mean([g.utilities.mean() for g in groups])),
-        "credit/gain_executed": float(np.mean([g.gains[0] for g in groups])),
-        "credit/gain_best": float(np.mean([g.gains.max() for g in groups])),
-        "credit/unparsed_share": float(np.mean(unparsed)),
-        **{
-            f"credit/distinct_questions_turn_{turn}": float(np.mean(counts))
-            for turn, counts in sorted(distinct.items())
-        },
-    }
-
-
-def group_row(group: QuestionGroup, trained: int) -> dict:
-    """A candidate group as plain data: questions, answers, and the credit of each.
-
-    Args:
-        group: scored and credited.
-        trained: how many of its candidates are trained on, the executed one first.
-    """
-    return {
-        "case_id": group.case.case_id,
-        "turn": group.number,
-        "baseline": group.baseline,
-        "spread": group.utility_std,
-        "initial": group.case.initial,
-        "options": group.case.options,
-        "answer_label": group.case.answer,
-        "history": [dataclasses.asdict(e) for e in group.turn.exchanges],
-        "candidates": [
-            {
-                "response": response.text,
-                "question": response.action.question,
-                "answer": response.answer,
-                "utility": float(group.utilities[k]),
-                "gain": float(group.gains[k]),
-                "credit": float(group.credits[k]),
-                "executed": k == 0,
-                "supervised": k < trained and response.question_start is not None,
-            }
-            for k, response in enumerate(group.turn.responses)
-        ],
-    }

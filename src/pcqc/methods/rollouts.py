@@ -8,6 +8,7 @@ import numpy as np
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation
 from pcqc.errors import UserError
+from pcqc.logged.rollouts import rollout_metrics
 
 
 @dataclass
@@ -39,20 +40,7 @@ class RolloutBatch:
 
     def metrics(self) -> dict[str, float]:
         """Metric name -> value; `docs/read-a-run.md` explains each."""
-        every = [c for row in self.consultations for c in row]
-        pairs = zip(self.cases, self.consultations, strict=True)
-        correct = [c.is_correct(case) for case, row in pairs for c in row]
-        return {
-            "reward/mean": float(np.concatenate(list(self.rewards)).mean()),
-            "reward/equal_group_share": float(np.mean([np.all(r == r[0]) for r in self.rewards])),
-            "accuracy": float(np.mean(correct)),
-            "turns": float(np.mean([c.inquiry_turns for c in every])),
-            "tokens/actor": sum(c.actor_tokens for c in every) / len(every),
-            "ending/answer_share": float(np.mean([c.ending == "answer" for c in every])),
-            "ending/turn_limit_share": float(np.mean([c.ending == "turn_limit" for c in every])),
-            "tokens/actor_all": self.sampled_tokens,
-            **self.failures,
-        }
+        return rollout_metrics(self)
 
     def records(self) -> dict[str, list[dict]]:
         """Name of a record that the method declares (`Method.records`) -> its new rows."""

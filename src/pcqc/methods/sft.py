@@ -9,8 +9,3 @@ class Sft(Method):
     """See the module."""
 
     kind: ClassVar[str] = "sft"
-
-    @property
-    def words(self) -> str:
-        """See `Method.words`."""
-        return "supervised fine-tuning, the start of every other method"

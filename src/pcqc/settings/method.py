@@ -52,16 +52,6 @@ class Method:
         """Services that its runs are lent; `pcqc.methods.base` lists them."""
         return frozenset()
 
-    @property
-    def size(self) -> str:
-        """How much it samples of a case, for a table: `G_T = 4`."""
-        raise NotImplementedError
-
-    @property
-    def words(self) -> str:
-        """What it samples and how it credits, after "60 updates on "."""
-        raise NotImplementedError
-
 
 def method_class(name: str) -> type[Method]:
     """The class of a method by the name of its module: `Pcqc` of `pcqc.methods.pcqc`.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pcqc.settings import Method
+from pcqc_study import describe
 from pcqc_study.mlflow_mirror import page
 from pcqc_study.mlflow_mirror.finished import FinishedRun
 from pcqc_study.settings import Study
@@ -107,5 +108,6 @@ for medical use. Load it where the study was run:
 def clause(study: Study, method: Method) -> str:
     """A method of a study in a clause."""
     if method.kind == "sft":
-        return method.words
-    return f"{'up to ' * study.may_level_off(method)}{method.updates} updates on {method.words}"
+        return describe.words(method)
+    most = "up to " * study.may_level_off(method)
+    return f"{most}{method.updates} updates on {describe.words(method)}"

@@ -5,7 +5,7 @@ Credits: each question with the mean reward of these, less that of the other can
 Trains on: as PCQC.
 """
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic.dataclasses import dataclass as settings
@@ -44,25 +44,3 @@ class C3(Pcqc):
         ends = np.cumsum([len(row) for row in every])[:-1]
         groups = groups_of_values(firsts, places, np.split(played.values, ends) if places else [])
         return Judged(groups, played.consultations, played.sampled_tokens)
-
-    rule: ClassVar[str] = "leave one out"
-    compared: ClassVar[str] = (
-        "questions are compared with the mean of the others at the same state by the reward of "
-        "consultations that go on from it"
-    )
-    utility: ClassVar[str] = (
-        "Of the consultations that went on from this question, a share of {utility:.3f} ended in "
-        "the correct diagnosis (the utility); of all candidates', {before:.3f}."
-    )
-    no_question: ClassVar[str] = utility
-
-    def why_credit(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
-        """See `Pcqc.why_credit`."""
-        if candidate["credit"] == 0:
-            return super().why_credit(group, candidate)
-        utilities, own = [c["utility"] for c in group["candidates"]], candidate["utility"]
-        rest = (sum(utilities) - own) / (len(utilities) - 1)
-        return (
-            f"The other {len(utilities) - 1} candidates at this state have a mean utility of "
-            f"{rest:.3f}: credit {own:.3f} - {rest:.3f} = {candidate['credit']:+.2f}."
-        )

@@ -73,16 +73,6 @@ class ExpectedAnswer(Pcqc):
         ]
         return Judged(exact)
 
-    compared: ClassVar[str] = (
-        "questions are compared with the other candidates at the same state by what the answers "
-        "that it might get are worth"
-    )
-    utility: ClassVar[str] = (
-        "Over the answers that this question might get, the correct option's probability is "
-        "{utility:.3f} on average (the utility); it is compared with {before:.3f}."
-    )
-    no_question: ClassVar[str] = utility
-
 
 def exact_group(world: World, case: Case, number: int, turn: Turn) -> QuestionGroup:
     """The candidates of a state; a question that says nothing leaves the belief as it is."""

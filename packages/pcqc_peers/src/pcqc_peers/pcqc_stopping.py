@@ -11,7 +11,6 @@ Trains on: PCQC's tokens and, weighed by `stopping_weight`, the marker of every 
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from pydantic.dataclasses import dataclass as settings
@@ -93,25 +92,6 @@ class PcqcStopping(Pcqc):
         super().credit(groups)
         for group in groups:
             group.credit_spans(group.credits)
-
-    @property
-    def words(self) -> str:
-        """See `Method.words`."""
-        return (
-            f"{super().words}; the decision to ask or to conclude is credited as a question is "
-            f"(weight {self.stopping_weight:g})"
-        )
-
-    def why(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
-        """See `Pcqc.why`; a final answer has credit too, of its marker."""
-        trained = self.supervise == "all" or candidate["executed"]
-        if candidate["question"] and candidate["answer"] is None:
-            text = "A question at the last turn ends the consultation without a diagnosis, so its "
-            text += f"utility is 0. {self.why_credit(group, candidate) if trained else ''}"
-        else:
-            text = super().why(group, {**candidate, "supervised": trained})
-        decision = " The decision to ask or to conclude gets the same credit."
-        return f"{text}{decision if trained else ''}"
 
 
 def _decision(chat: ChatFormat, response: Response) -> Spans:

@@ -56,13 +56,6 @@ class TurnBatch(GroupBatch):
 class TurnCredit(Grpo):
     """See the module."""
 
-    WORDS: ClassVar[dict[str, str]] = {
-        "igpo": "each turn with the beliefs gained from it on, and the reward",
-        "tips": "each turn with the reward, shaped by the log-probability of the correct option",
-        "vineppo": "each turn with the change of its Monte-Carlo value",
-        "gigpo": "each turn with the reward, and beside others at the same state",
-        "mt_grpo": "each turn with the belief gained in it, and the reward",
-    }
     # They read the correct option's probability.
     OF_BELIEFS: ClassVar[tuple[str, ...]] = ("igpo", "tips", "mt_grpo")
     GROUP = Group
@@ -88,11 +81,6 @@ class TurnCredit(Grpo):
         """See `Method.needs`."""
         read = {"scorer"} if self.reads_beliefs and self.belief == "scorer" else set()
         return super().needs | read
-
-    @property
-    def words(self) -> str:
-        """See `Method.words`."""
-        return f"{self.terminal_group} consultations a case; credit: {self.WORDS[self.turn_credit]}"
 
     def collect_rollouts(
         self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int

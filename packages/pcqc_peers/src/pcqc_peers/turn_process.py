@@ -21,14 +21,6 @@ from turn_credit.turns_process import ProcessGroup, critiques_of
 class TurnProcess(TurnCredit):
     """See the module."""
 
-    WORDS: ClassVar[dict[str, str]] = {
-        "a2tgpo": "each turn with the beliefs gained from it on, over the root of their number, "
-        "and the reward",
-        "arew": "each turn with the reward, a little more where the belief rose, less where it "
-        "fell",
-        "infopo": "each turn with the reward and, where rewards are alike, by how much likelier "
-        "its answer made the next response",
-    }
     # AReW by the direction in which a turn moved it.
     OF_BELIEFS: ClassVar[tuple[str, ...]] = ("a2tgpo", "arew")
     GROUP = ProcessGroup

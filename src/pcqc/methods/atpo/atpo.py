@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass as settings
 
 from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext
-from pcqc.methods.atpo.records import tree_metrics, tree_row
+from pcqc.logged.trees import tree_metrics, tree_row
 from pcqc.methods.atpo.search_and_pruning import Search, search_trees, tree_reward
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import Trajectory, trajectories
@@ -72,19 +72,6 @@ class Atpo(RlMethod):
     def needs(self) -> frozenset[str]:
         """See `Method.needs`."""
         return super().needs | {"critic"}
-
-    @property
-    def size(self) -> str:
-        """See `Method.size`."""
-        return f"a tree of up to {self.tree.budget} consultations"
-
-    @property
-    def words(self) -> str:
-        """See `Method.words`."""
-        return (
-            f"a searched tree of up to {self.tree.budget} consultations a case, credited turn by "
-            "turn by a critic"
-        )
 
     def make_critic(self, body: Any, ending: int, rl: Rl, backend: "MakeBackend") -> "Critic":
         """See `RlMethod.make_critic`."""

@@ -2,14 +2,17 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pcqc.methods.atpo.search_and_pruning import Search
 from turn_credit.tree import atpo, back_up, visits
 
+if TYPE_CHECKING:
+    from pcqc.methods.atpo.search_and_pruning import Search
 
-def tree_row(search: Search, by_visits: bool) -> dict:
+
+def tree_row(search: "Search", by_visits: bool) -> dict:
     """A searched tree as plain data: the question at each node, and all its numbers.
 
     Args:
@@ -45,7 +48,7 @@ def tree_row(search: Search, by_visits: bool) -> dict:
     }
 
 
-def tree_metrics(searches: Sequence[Search]) -> dict[str, float]:
+def tree_metrics(searches: "Sequence[Search]") -> dict[str, float]:
     """Size of the trees, what was pruned, and how the critic's values fit the backed-up ones."""
     nodes = [node for search in searches for node in search.tree.nodes]
     passed = np.concatenate([visits(search.tree) > 0 for search in searches])
