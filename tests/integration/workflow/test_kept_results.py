@@ -34,7 +34,7 @@ def made(place):
     before = digests(place.results / TRAINING)
 
     def make(**environment):
-        done = place.cold().run(place.cold().workflow("select"), **environment)
+        done = place.cold().run(place.cold().workflow("--until", "select"), **environment)
         output = done.stdout + done.stderr
         assert done.returncode == 0, output[-3000:]
         assert digests(place.results / TRAINING) == before
@@ -71,6 +71,6 @@ def test_a_result_that_the_workflow_is_forced_to_make_again_stays(place, made):
     """Equal inputs give equal results: it is checked and marked anew, not made anew."""
     made()
     before = digests(place.results / "selection")
-    done = place.run(place.workflow("select", "--forcerun", "select"))
+    done = place.run(place.workflow("--until", "select", "--forcerun", "select"))
     assert done.returncode == 0, done.stderr[-3000:]
     assert digests(place.results / "selection") == before
