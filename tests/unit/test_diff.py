@@ -52,7 +52,7 @@ def test_a_variation_differs_from_its_method_in_what_was_varied(study):
     assert result["modules"] == {}
 
 
-def test_a_run_from_before_there_were_recipes_has_its_commit():
+def test_a_run_from_before_there_were_fingerprints_has_its_commit():
     text = in_words(about({"git_commit": "0123456789abcdef", "updates": 4, "ended": "all updates"}))
     assert text == "commit 0123456789, 4 updates (all updates)"
 

@@ -60,7 +60,7 @@ def test_a_finished_result_has_a_manifest_and_is_never_written_again(tmp_path):
     assert manifest["machine"]["torch"]
     assert (job.folder / "latest").resolve() == job.path
     # What it could have gone on from stays until a later start has seen the result accepted.
-    own = ["a", "manifest.json", "sub"]
+    own = [".made", "a", "manifest.json", "sub"]
     assert sorted(path.name for path in job.path.iterdir() if path.name != "state") == own
     assert (job.path / "state").is_dir()
     perform(job, lambda: pytest.fail("it is made"))

@@ -41,7 +41,7 @@ def test_what_a_study_shows_is_in_one_run(reported):
     assert run.data.tags["fingerprint"] == folder_of(reported, "report").name
 
 
-def test_a_report_of_another_recipe_replaces_the_old_one_in_the_same_run(reported):
+def test_a_report_of_another_fingerprint_replaces_the_old_one_in_the_same_run(reported):
     first = publish(reported)
     other = replace(reported, title="Another clinic")
     write_atomic(folder_of(other, "report") / "report.html", "another report, and a longer one")
