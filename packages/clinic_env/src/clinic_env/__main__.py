@@ -1,38 +1,26 @@
 """Play in the clinic, or measure doctors and speed."""
 
 import argparse
-import runpy
+import contextlib
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from clinic_env import speed
-from clinic_env.consultation import read_action
-from clinic_env.env import ClinicEnv
-from clinic_env.frozen import NAMES
-from clinic_env.players import PLAYERS, measure, table
-from clinic_env.world import ask
+from clinic_env.v2.cases import LEADERBOARD, SPLITS, new_draw
+from clinic_env.v2.chats import Chat
+from clinic_env.v2.endpoint import Endpoint
+from clinic_env.v2.env import ClinicEnv
+from clinic_env.v2.own_process import FilePlayer
+from clinic_env.v2.players import RULES, Player, doctor
+from clinic_env.v2.score import Score, measure, table, table_of_worlds
+from clinic_env.v2.world import NAMES
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; 2 and one line where the input is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m clinic_env", description=__doc__)
-    parser.add_argument("--world", default=NAMES[0], choices=NAMES)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    text = "be the doctor: type a question, or a label; an empty line ends the game"
-    play = commands.add_parser("play", help=text, description=text)
-    play.add_argument("--seed", type=int, help="of the case; random by default")
-    play.add_argument("--show", action="store_true", help="show posterior and best question")
-    text = "measure doctors; print a table"
-    board = commands.add_parser("leaderboard", help=text, description=text)
-    board.add_argument("--episodes", type=int, default=1000)
-    board.add_argument("--seed", type=int, default=0, help="of the first case")
-    board.add_argument(
-        "--player", type=Path, action="append", default=[], metavar="FILE",
-        help="Python file with `play(envs) -> texts`; it is run",
-    )  # fmt: skip
-    text = "steps a second on one core"
-    commands.add_parser("speed", help=text, description=text)
-    given = parser.parse_args(arguments)
+    given = _parser().parse_args(arguments)
     try:
         if given.command == "play":
             _play(ClinicEnv(given.world), given.seed, given.show)
@@ -47,55 +35,135 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m clinic_env", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    text = "be the doctor: type a question, or a label; an empty line ends the game"
+    play = commands.add_parser("play", help=text, description=text)
+    play.add_argument("--world", default=NAMES[0], choices=NAMES)
+    play.add_argument("--seed", type=int, help="of the case; random by default")
+    play.add_argument("--show", action="store_true", help="show posterior and best question")
+    text = "measure doctors on cases that nobody has seen; print a table"
+    board = commands.add_parser("leaderboard", help=text, description=text)
+    add = board.add_argument
+    add("--world", action="append", choices=NAMES, help="one of the worlds; all by default")
+    add("--cases", type=int, default=250, help="of each world")
+    add("--split", choices=SPLITS, default=LEADERBOARD, help="for trials: validation")
+    add("--draw", help="repeat the cases of an earlier table, by the draw that it printed")
+    add(
+        "--player", type=Path, action="append", default=[], metavar="FILE",
+        help="Python file with `play(chats) -> texts`; it is run, in a process of its own",
+    )  # fmt: skip
+    add("--person", action="store_true", help="play yourself")
+    add("--model", metavar="URL", help="a chat model's URL, up to /v1")
+    add("--model-name", metavar="NAME", help="the model's name on that server")
+    add("--key-variable", default="OPENAI_API_KEY", help="environment variable of its API key")
+    add("--body", default="{}", metavar="JSON", help="fields of its requests, as temperature")
+    add("--parallel", type=int, default=8, help="most requests at a time")
+    add("--alone", action="store_true", help="leave our own doctors out")
+    add("--worlds", action="store_true", help="print each world's scores in points too")
+    text = "steps a second on one core"
+    commands.add_parser("speed", help=text, description=text)
+    return parser
+
+
 def _play(env: ClinicEnv, seed: int | None, show: bool) -> None:
     text, info = env.reset(seed=seed)
     print(f"{env.instruction}\n\n{text}")
-    done, best, lost = False, 0, 0.0
-    while not done:
+    best, lost = 0, 0.0
+    while not env.done:
         if show:
             chances = ", ".join(f"{name} {p:.2f}" for name, p in info["posterior"].items())
             print(f"  [{chances}; {info['best_question']}]")
-        try:
-            typed = input("> ").strip()
-        except EOFError:
-            typed = ""
+        typed = _typed()
         if not typed:
             print("\nThe consultation was left.")
             return
-        text, reward, done, _, info = env.step(_action(env, typed))
+        text, reward, _, _, info = env.step(typed)
         print(text)
         best += info["turn_rewards"]["q_star"] > -1e-9
         lost -= info["turn_rewards"]["q_star"]
-    verdict = "Right" if reward else "Wrong"
+    verdict = "Right" if reward > 0 else "Wrong"
     turns = f"{best} of your {info['turn']} turns were best ones"
     print(f"{verdict}. {turns}; {100 * lost:.1f} points lost.")
 
 
-def _action(env: ClinicEnv, typed: str) -> str:
-    """What a person types: an action, a label, a finding's name, or any other question."""
-    if read_action(typed).kind != "none":
-        return typed
-    if typed.upper() in env.present.labels:
-        return f"Final Answer: {typed.upper()}"
-    return f"Question: {ask(typed) if typed in env.world.findings else typed}"
+def _typed() -> str:
+    try:
+        return input("> ").strip()
+    except EOFError:
+        return ""
+
+
+class Person:
+    """Whoever sits at the keyboard, as a player: one consultation at a time."""
+
+    def __init__(self) -> None:
+        self._handbook = ""
+
+    def __call__(self, chats: Sequence[Chat]) -> list[str]:
+        """What is typed; an empty line is asked for again."""
+        (chat,) = chats
+        if chat[0]["content"] != self._handbook:
+            self._handbook = chat[0]["content"]
+            print(f"\n{self._handbook}")
+        if len(chat) == 2:
+            print()
+        print(chat[-1]["content"])
+        with contextlib.suppress(EOFError):
+            while True:
+                if typed := input("> ").strip():
+                    return [typed]
+        raise ValueError("the keyboard's input has ended before the cases did")
 
 
 def _leaderboard(given: argparse.Namespace) -> None:
-    if given.episodes < 2:
-        raise ValueError(f"--episodes {given.episodes}: a mean needs at least 2; give more")
-    players = dict(PLAYERS)
-    for path in given.player:
-        if not path.is_file():
-            raise ValueError(f"--player {path}: no such file; name a Python file")
-        names = runpy.run_path(str(path))
-        if "play" not in names:
-            raise ValueError(f"--player {path}: it has no function `play(envs)`; add one")
-        players[names.get("NAME", path.stem)] = names["play"]
-    scores = {
-        name: measure(player, given.episodes, given.seed, world=given.world)
-        for name, player in players.items()
-    }
+    worlds = given.world or list(NAMES)
+    draw = given.draw or (new_draw() if given.split == LEADERBOARD else None)
+    scores: dict[str, dict[str, Score]] = {}
+    with contextlib.ExitStack() as ends:
+        for name, player in _players(given, ends).items():
+            together = 1 if isinstance(player, Person) else 64
+            scores[name] = {
+                world: measure(
+                    player, world, given.cases, draw=draw, split=given.split, together=together
+                )
+                for world in worlds
+            }
     print(table(scores))
+    if given.worlds:
+        print(f"\n{table_of_worlds(scores)}")
+    # Only now, when no player can use it any more.
+    named = f"--draw {draw}" if draw else f"--split {given.split}"
+    print(f"\n{given.cases} cases of each world: {named}")
+
+
+def _players(given: argparse.Namespace, ends: contextlib.ExitStack) -> dict[str, Player]:
+    players = {} if given.alone else {name: doctor(rule) for name, rule in RULES.items()}
+    for path in given.player:
+        player = ends.enter_context(FilePlayer(path))
+        players[player.name] = player
+    if given.model:
+        endpoint = Endpoint(
+            given.model,
+            given.model_name,
+            key_variable=given.key_variable,
+            body=_fields(given.body),
+            parallel=given.parallel,
+        )
+        players[endpoint.model] = endpoint
+    if given.person:
+        players["you"] = Person()
+    if not players:
+        raise ValueError("--alone: nobody plays; add --player, --model or --person")
+    return players
+
+
+def _fields(text: str) -> dict:
+    with contextlib.suppress(json.JSONDecodeError):
+        if isinstance(fields := json.loads(text), dict):
+            return fields
+    raise ValueError(f"--body {text}: give a JSON object, such as '{{\"temperature\": 0}}'")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from clinic_env.consultation import question_about
-from clinic_env.env import ClinicEnv
-from clinic_env.vector import VectorClinic
+from clinic_env.v2.consultations import Consultations
+from clinic_env.v2.env import ClinicEnv, question_about
+from clinic_env.v2.world import load
 
 SIDE_BY_SIDE, ALONE = 1024, 100  # steps of one measured call
 LEAST = 1.0  # seconds of processor time for each measurement
@@ -16,18 +16,21 @@ LEAST = 1.0  # seconds of processor time for each measurement
 
 def measure() -> Iterator[tuple[str, float]]:
     """What is measured, and its steps a second."""
-    rng, vector = np.random.default_rng(0), VectorClinic(SIDE_BY_SIDE)
-    acts = [question_about(vector.world, f) for f in range(vector.findings)]
-    acts += [f"Final Answer: {label}" for label in "ABCD"]
-    numbers = rng.integers(0, len(acts), (64, SIDE_BY_SIDE))
-    texts = [[acts[i] for i in row] for row in numbers.tolist()]
-    vector.reset(seed=0)
-    yield "VectorClinic, numbers", _rate(lambda i: vector.step(numbers[i % 64]), SIDE_BY_SIDE)
-    yield "VectorClinic, texts", _rate(lambda i: vector.step_texts(texts[i % 64]), SIDE_BY_SIDE)
+    rng, game = np.random.default_rng(0), Consultations(SIDE_BY_SIDE, load())
+    findings = game.world.findings
+    numbers = rng.integers(0, len(findings) + len(game.world.diseases), (64, SIDE_BY_SIDE))
+    acts = [*map(question_about, findings), *(f"Final Answer: {label}" for label in "ABCD")]
+    texts = [[acts[i % len(acts)] for i in row] for row in numbers.tolist()]
+    yield "numbers, side by side", _rate(lambda i: _turn(game, numbers[i % 64]), SIDE_BY_SIDE)
     for name, exact in (("ClinicEnv(exact=False)", False), ("ClinicEnv()", True)):
         env = ClinicEnv(exact=exact)
         env.reset(seed=0)
         yield name, _rate(partial(_play, env, texts), ALONE)
+
+
+def _turn(game: Consultations, actions: np.ndarray) -> None:
+    game.open(np.nonzero(game.done)[0])
+    game.take(actions)
 
 
 def _play(env: ClinicEnv, texts: Sequence[Sequence[str]], call: int) -> None:
