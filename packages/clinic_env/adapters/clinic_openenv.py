@@ -1,12 +1,14 @@
 """The clinic for OpenEnv: a server, and the client that speaks with it.
 
-    python clinic_openenv.py --port 8000
+    python clinic_openenv.py --port 8000          # or by openenv.yaml beside it
 
-The observation is what a doctor may read. What is known exactly is in the server's state, which is
-for the trainer.
+The observation is what a doctor may read: with the opening comes the handbook. What is known
+exactly is in the server's state, which is for the trainer. Cases are those of the split `train`, or
+of the variables CLINIC_WORLD and CLINIC_SPLIT.
 """
 
 import argparse
+import os
 from typing import Any
 
 from openenv.core.client_types import StepResult
@@ -16,7 +18,8 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from pydantic import Field
 
-from clinic_env.env import ClinicEnv
+from clinic_env.v2.env import ClinicEnv
+from clinic_env.v2.world import NAMES
 
 
 class ClinicAction(Action):
@@ -26,9 +29,15 @@ class ClinicAction(Action):
 
 
 class ClinicObservation(Observation):
-    """The case's opening, or the patient's reply."""
+    """The case's opening, or the patient's reply.
+
+    Attributes:
+        text: what the doctor reads.
+        instruction: the handbook, with the opening alone.
+    """
 
     text: str
+    instruction: str = ""
 
 
 class ClinicState(State):
@@ -44,7 +53,9 @@ class ClinicServer(Environment[ClinicAction, ClinicObservation, ClinicState]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._env, self._state = ClinicEnv(), ClinicState()
+        world = os.environ.get("CLINIC_WORLD", NAMES[0])
+        self._env = ClinicEnv(world, split=os.environ.get("CLINIC_SPLIT", "train"))
+        self._state = ClinicState()
 
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **_: Any
@@ -52,7 +63,7 @@ class ClinicServer(Environment[ClinicAction, ClinicObservation, ClinicState]):
         """Open a case."""
         text, info = self._env.reset(seed=seed)
         self._remember(info, episode_id)
-        return ClinicObservation(text=text)
+        return ClinicObservation(text=text, instruction=self._env.instruction)
 
     def step(
         self, action: ClinicAction, timeout_s: float | None = None, **_: Any

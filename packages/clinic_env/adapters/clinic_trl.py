@@ -1,21 +1,22 @@
 """The clinic for TRL: `GRPOTrainer(..., environment_factory=ClinicTools)`.
 
 TRL offers the public methods as tools, appends what `reset` returns to the prompt, and takes the
-reward from `get_reward`. A dataset's column `seed` says which case a row is; rows of one group then
-share it.
+reward from `get_reward`. A dataset's column `seed` says which case of the split `train` a row is;
+rows of one group then share it. For another world derive a class that sets `WORLD`.
 """
 
 from typing import Any
 
-from clinic_env.consultation import question_about
-from clinic_env.env import ClinicEnv
+from clinic_env.v2.env import ClinicEnv, question_about
 
 
 class ClinicTools:
     """One consultation as tools; TRL makes one for each rollout and resets it."""
 
+    WORLD = "clinic-v2-budget"
+
     def __init__(self) -> None:
-        self._env = ClinicEnv(exact=False)
+        self._env = ClinicEnv(self.WORLD, exact=False)
 
     def reset(self, seed: int | None = None, **_: Any) -> str:
         """Open a case.
@@ -24,7 +25,7 @@ class ClinicTools:
             seed: of the case; None goes on with the one that follows.
         """
         opening, _info = self._env.reset(seed=seed)
-        return f"You can ask {self._env.present.questions_left} questions.\n{opening}"
+        return f"{self._env.instruction}\n\n{opening}"
 
     def ask(self, finding: str) -> str:
         """Ask the patient about one finding.
@@ -35,10 +36,10 @@ class ClinicTools:
         Returns:
             The patient's answer.
         """
-        numbers = self._env.world.finding_numbers
-        if finding not in numbers:
-            raise ValueError(f"no such finding; the findings are {', '.join(numbers)}")
-        return self._take(question_about(self._env.world, numbers[finding]))
+        findings = self._env.world.findings
+        if finding not in findings:
+            raise ValueError(f"no such finding; the findings are {', '.join(findings)}")
+        return self._take(question_about(finding))
 
     def diagnose(self, label: str) -> str:
         """Give the final diagnosis. This ends the consultation.
@@ -52,10 +53,10 @@ class ClinicTools:
         return self._take(f"Final Answer: {label}")
 
     def get_reward(self) -> float:
-        """1 for the correct diagnosis, else 0; 0 too where none was given."""
-        return self._env.present.reward
+        """1 for the correct diagnosis, else 0, less the prices of the questions."""
+        return self._env.score
 
     def _take(self, text: str) -> str:
-        if self._env.present.done:
+        if self._env.done:
             raise ValueError("the consultation has ended")
         return self._env.step(text)[0]
