@@ -87,7 +87,7 @@ bench: env ## measure speed beside TRL, vLLM and others; writes results/benchmar
 	snakemake --cores $(CORES) --config study=clinic --until sft -- all
 	python -m benchmarks
 
-example-%: env ## test an adapter in an environment of its own: gymnasium, openenv, prime-rl, rllm, verifiers, verl
+example-%: env ## test an adapter in an environment of its own: gymnasium, openenv, prime-rl, rllm, sb3, verifiers, verl
 	python examples/own_environment.py $*
 
 lint: env ## check style, workflow format, types and who imports whom

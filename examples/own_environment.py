@@ -73,6 +73,7 @@ ENVIRONMENTS = {
         ),
         (f"rllm @ {RLLM}",),
     ),
+    "sb3": Own((CLINIC, "sb3"), ("stable-baselines3==2.9.2", "torch==2.13.0")),
     "verifiers": Own((CLINIC, "verifiers"), ("verifiers==0.4.0",)),
     "verl": Own(
         (TRAINERS, "verl"),

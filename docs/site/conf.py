@@ -35,6 +35,7 @@ contents = {
     "Code": "docs/architecture docs/add-a-method docs/add-a-table docs/add-a-benchmark "
     "docs/add-an-engine CONTRIBUTING PROMISES SECURITY CHANGELOG",
     "Packages and files": "packages/turn_credit/README packages/clinic_env/README "
+    "packages/clinic_env/src/clinic_env/worlds/clinic-v2 "
     "packages/clinic_env/src/clinic_env/worlds/clinic-v1 src/credit_lab/bench/README "
     "src/credit_lab/bench/replay models/README results/README",
     "Reference": "docs/site/pcqc docs/site/turn_credit docs/site/clinic_env",

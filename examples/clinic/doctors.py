@@ -1,11 +1,12 @@
-"""Trained doctors in the clinic, as players of its leaderboard.
+"""Trained doctors in the clinic, as players.
 
     python -m clinic_env leaderboard --player examples/clinic/doctors.py
     python examples/clinic/doctors.py clinic grpo pcqc --write
 
-The first plays the published Shared SFT, or the model in the folder MODEL. The second plays the
-selected checkpoints of a study, first runs, beside the players without a model, and with `--write`
-puts the table into the README of `clinic_env`.
+The first plays clinic-v2 with the published Shared SFT, or with the model in the folder MODEL. They
+were trained in clinic-v1: they ask about the options, and read no handbook. The second plays
+clinic-v1, with the selected checkpoints of a study, first runs, beside the players without a model;
+with `--write` it puts the table into the README of `clinic_env`.
 """
 
 import argparse
@@ -18,8 +19,9 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from clinic_env.env import ClinicEnv
 from clinic_env.players import PLAYERS, Player, measure, table
+from clinic_env.v2.chats import Chat
+from clinic_env.v2.players import Player as ChatPlayer
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "models" / "clinic-1" / "sft"
@@ -33,14 +35,14 @@ SHARED_SFT = "shared_sft"
 
 
 @cache
-def doctor(folder: Path) -> Player:
+def doctor(folder: Path) -> ChatPlayer:
     """The player of a checkpoint; it begins with a seed of its own."""
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
 
-    def texts(envs: Sequence[ClinicEnv]) -> list[str]:
-        chats = [[{"role": "system", "content": INSTRUCTION}, *env.messages] for env in envs]
+    def texts(chats: Sequence[Chat]) -> list[str]:
+        chats = [[{"role": "system", "content": INSTRUCTION}, *_turns(chat)] for chat in chats]
         prompts = tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
         inputs = tokenizer(
             prompts, return_tensors="pt", padding=True, add_special_tokens=False,
@@ -51,16 +53,26 @@ def doctor(folder: Path) -> Player:
         decoded = tokenizer.batch_decode(sampled, skip_special_tokens=False)
         return [text.split("<|im_end|>")[0] for text in decoded]
 
-    def player(envs: Sequence[ClinicEnv]) -> list[str]:
-        starts = range(0, len(envs), TOGETHER)
-        return [text for start in starts for text in texts(envs[start : start + TOGETHER])]
+    def player(chats: Sequence[Chat]) -> list[str]:
+        starts = range(0, len(chats), TOGETHER)
+        return [text for start in starts for text in texts(chats[start : start + TOGETHER])]
 
     return player
 
 
-def play(envs: Sequence[ClinicEnv]) -> list[str]:
+def _turns(chat: Chat) -> Chat:
+    """A chat without a handbook: theirs is their own instruction."""
+    return [message for message in chat if message["role"] != "system"]
+
+
+def play(chats: Sequence[Chat]) -> list[str]:
     """The doctor's next text in each consultation."""
-    return doctor(FOLDER)(envs)
+    return doctor(FOLDER)(chats)
+
+
+def in_first_clinic(folder: Path) -> Player:
+    """The doctor as a player of clinic-v1."""
+    return lambda envs: doctor(folder)([env.messages for env in envs])
 
 
 def selected(name: str, methods: Sequence[str]) -> dict[str, Path]:
@@ -96,7 +108,8 @@ def main() -> None:
     given = parser.parse_args()
     doctors = selected(given.study, given.methods)
     rows = {name: measure(player, given.episodes) for name, player in PLAYERS.items()}
-    rows |= {name: measure(doctor(folder), given.episodes) for name, folder in doctors.items()}
+    players = {name: in_first_clinic(folder) for name, folder in doctors.items()}
+    rows |= {name: measure(player, given.episodes) for name, player in players.items()}
     text = table(rows)
     print(text)
     if given.write:

@@ -39,7 +39,7 @@ def learner(world: str, seed: int = 0, side_by_side: int = 16) -> PPO:
         env,
         learning_rate=1e-3,
         n_steps=128,
-        batch_size=512,
+        batch_size=min(512, 128 * side_by_side),
         gamma=1.0,
         ent_coef=0.01,
         policy_kwargs={"net_arch": [256, 256]},

@@ -28,11 +28,10 @@ def opened(**rules):
     return env
 
 
-@pytest.mark.parametrize("card", sorted(WORLDS.glob("*.md")), ids=lambda path: path.stem)
-def test_a_frozen_world_is_the_one_of_its_card(card):
-    digest = hashlib.sha256(card.with_suffix(".json").read_bytes()).hexdigest()
-    assert f"`{digest}`" in card.read_text(encoding="utf-8")
-    world, rules = load(card.stem)
+def test_the_frozen_world_is_the_one_of_its_card():
+    digest = hashlib.sha256((WORLDS / "clinic-v1.json").read_bytes()).hexdigest()
+    assert f"`{digest}`" in (WORLDS / "clinic-v1.md").read_text(encoding="utf-8")
+    world, rules = load("clinic-v1")
     assert len(world.diseases) == len(world.findings) == 16
     assert rules.max_turns == 10
 

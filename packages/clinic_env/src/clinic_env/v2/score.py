@@ -145,8 +145,8 @@ def table(scores: Mapping[str, Mapping[str, Score]]) -> str:
     lines.append("|---" * (len(worlds) + 4) + "|")
     for player, of_worlds in scores.items():
         rows = list(of_worlds.values())
-        mean = np.mean([row.reached[0] for row in rows])
-        error = np.sqrt(np.sum([row.reached[1] ** 2 for row in rows])) / len(rows)
+        mean = float(np.mean([row.reached[0] for row in rows]))
+        error = sum(row.reached[1] ** 2 for row in rows) ** 0.5 / len(rows)
         cells = [_percent(mean, error), *(_percent(*row.reached) for row in rows)]
         cells.append(f"{np.mean([row.questions for row in rows]):.1f}")
         cells.append(f"{100 * np.mean([row.refused for row in rows]):.0f}")

@@ -31,7 +31,7 @@ class Values:
         self.world = world
         self._of = lru_cache(REMEMBERED)(lambda key: CaseValues(world, np.array(key[0]), key[1]))
 
-    def of(self, options: Sequence[int], complaint: int) -> "CaseValues":
+    def of(self, options: Sequence[int] | np.ndarray, complaint: int) -> "CaseValues":
         """Those of a case: numbers of its diseases, in any order, and of its complaint."""
         return self._of((tuple(sorted(map(int, options))), int(complaint)))
 
@@ -80,7 +80,9 @@ class CaseValues:
             return float(self.posterior(heard)[action - findings])
         if not left:
             return 0.0
-        return self.value(heard, left - 1) if action == NOTHING else self.ask(heard, left)[action]
+        if action == NOTHING:
+            return self.value(heard, left - 1)
+        return float(self.ask(heard, left)[action])
 
     def best_question(self, heard: np.ndarray, left: int) -> int | None:
         """A finding of the highest Q*, of several the one that is worth most as the last question.
@@ -116,7 +118,8 @@ class CaseValues:
     def _levels(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Of each level float [states] twice: P(what was heard), and that times the top belief."""
         answers = np.stack([1 - self._chance, self._chance], axis=1).reshape(-1, *self._prior.shape)
-        levels, joint = [], self._prior[None]
+        levels: list[tuple[np.ndarray, np.ndarray]] = []
+        joint = self._prior[None]
         for before, answer in self._lattice.last:
             joint = joint[before] * answers[answer] if levels else joint
             of_diseases = joint.sum(axis=2)
