@@ -142,9 +142,13 @@ def status_of_all() -> dict[str, str]:
 def job_states(study: Study) -> list[JobState]:
     """Every job of `snakemake all`, and of the methods on demand that were begun."""
     states: dict[str, JobState] = {}
+    lost = is_lost(study)
     for job in Jobs(study).all():
         unfinished = [j for j in job.needs if j.name in states and states[j.name].state != "done"]
-        states[job.name] = _state(study, job, unfinished[-1].name if unfinished else "")
+        state = _state(study, job, unfinished[-1].name if unfinished else "")
+        if lost and job.kind == "mirror" and state.state == "done":
+            state = JobState(job, "stale", "MLflow's store lacks the study's runs")
+        states[job.name] = state
     return list(states.values())
 
 

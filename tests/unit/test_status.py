@@ -1,7 +1,10 @@
 """Where a study stands, told and on the screen: results, locks and logs as they would be left."""
 
 import io
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hand_made import finish_all
@@ -12,6 +15,7 @@ from pcqc.system.manifest import hold_folder, lock, make_latest
 from pcqc_study import status as module
 from pcqc_study import watch
 from pcqc_study.graph import Jobs, log_path
+from pcqc_study.mlflow_mirror.mlflow_store import artifacts
 from pcqc_study.settings import load_study
 from pcqc_study.status import job_states, status_of_all, told
 
@@ -29,6 +33,10 @@ def study(tmp_path, monkeypatch):
     }
     study = replace(study, methods=methods, continuation=None)
     finish_all(study)
+    with closing(sqlite3.connect("results/mlflow.db")) as store, store:
+        store.execute("CREATE TABLE experiments (name, artifact_location, lifecycle_stage)")
+        row = (study.name, str(artifacts(study)), "active")
+        store.execute("INSERT INTO experiments VALUES (?, ?, ?)", row)
     return study
 
 
@@ -38,6 +46,13 @@ def status(study) -> str:
 
 def states(study) -> dict[str, tuple[str, str]]:
     return {state.job.name: (state.state, state.reason) for state in job_states(study)}
+
+
+def test_a_store_that_lost_the_runs_is_told(study):
+    Path("results/mlflow.db").unlink()
+    lost = ("stale", "MLflow's store lacks the study's runs")
+    assert states(study)["mirror grpo"] == lost
+    assert "1 stale" in status(study)
 
 
 def unmake(study, *kinds: str) -> None:

@@ -159,7 +159,7 @@ def is_elsewhere(study: Study, location: str) -> bool:
 
 
 def is_lost(study: Study) -> bool:
-    """Whether a local database is missing, was moved, or has nothing of the study.
+    """Whether a local database is missing, was moved, or has nothing of the study or no more.
 
     It is read without MLflow, which could migrate its tables. A server is not asked.
     """
@@ -168,13 +168,13 @@ def is_lost(study: Study) -> bool:
         return False
     if not database.exists():
         return True
-    query = "SELECT artifact_location FROM experiments WHERE name = ?"
+    query = "SELECT artifact_location, lifecycle_stage FROM experiments WHERE name = ?"
     try:
         with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as file:
             row = file.execute(query, [study.name]).fetchone()
     except sqlite3.Error:
         return False  # whoever opens it says what is wrong with it
-    return row is None or is_elsewhere(study, row[0])
+    return row is None or row[1] != "active" or is_elsewhere(study, row[0])
 
 
 def check_writable(study: Study, database: Path) -> None:

@@ -1,6 +1,7 @@
 """Preparing a study's MLflow store, once, before several jobs could race to do it."""
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -99,10 +100,12 @@ def describe_study(study: Study) -> "Experiment":
         client.create_experiment(study.name, str(folder) if folder else None)
         experiment = client.get_experiment_by_name(study.name)
     if experiment.lifecycle_stage != "active":
-        uri = masked(tracking_uri(study))
+        uri, named = tracking_uri(study), "MLFLOW_TRACKING_URI" in os.environ
+        where = "" if named else f"MLFLOW_TRACKING_URI={shlex.quote(uri)} "
         raise UserError(
-            f"the experiment '{study.name}' in MLflow at {uri} was deleted; "
-            f"`mlflow experiments restore -x {experiment.experiment_id}` brings it back"
+            f"the experiment '{study.name}' in MLflow at {masked(uri)} was deleted; type "
+            f"`{where}mlflow experiments restore -x {experiment.experiment_id}` and run the "
+            "workflow again"
         )
     tags = {
         notes.NOTE: notes.of_study(study),

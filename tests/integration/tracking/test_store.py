@@ -1,7 +1,9 @@
 import multiprocessing
+import re
 import shutil
 import socket
 import sqlite3
+import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +21,7 @@ from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, is_lost, maske
 from pcqc_study.mlflow_mirror.prepare import note_losses, prepare
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import Tracking
+from pcqc_study.status import job_states
 
 
 def together(target, *arguments):
@@ -126,6 +129,36 @@ def test_a_file_that_is_no_database_is_not_taken_for_a_lost_one(ready):
     Path("results/mlflow.db").write_text("not a database" * 100)
     note_losses(ready)
     assert stores_lost(ready) == 0
+
+
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_a_deleted_experiment_is_told_and_comes_back_by_the_command_of_the_line(
+    ready, monkeypatch, by_environment
+):
+    """Nothing else is made: the command reaches the study's store, wherever that is named."""
+    run_job(ready, "mirror", "grpo")
+    if by_environment:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", ready.tracking.uri)
+    client, experiment = open_store(ready).client, open_store(ready).experiment
+    done = {state.job.name: state for state in job_states(ready)}["mirror grpo"]
+    assert done.state == "done"
+    client.delete_experiment(experiment.experiment_id)
+    lost = {state.job.name: state for state in job_states(ready)}["mirror grpo"]
+    assert (lost.state, lost.reason) == ("stale", "MLflow's store lacks the study's runs")
+    note_losses(ready)
+    assert stores_lost(ready) == 1
+    before = {path.name for path in Path().iterdir()}
+    again = make_study(Tracking(timeout_seconds=19))
+    with pytest.raises(UserError, match="was deleted; type `") as error:
+        prepare(again)
+    command = re.search("`(.+)` and run the workflow again$", str(error.value))[1]
+    assert ("MLFLOW_TRACKING_URI" in command) != by_environment
+    restored = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert restored.returncode == 0, restored.stderr
+    assert {path.name for path in Path().iterdir()} == before
+    prepare(again)
+    assert run_job(again, "mirror", "grpo").manifest.exists()
+    assert {s.job.name: s.state for s in job_states(again)}["mirror grpo"] == "done"
 
 
 @pytest.fixture
