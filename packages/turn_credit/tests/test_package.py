@@ -19,6 +19,7 @@ FULL = ProcessGroup(
     critiques=[[1, -1, 0], [1, 0]],
     implicit=[[0.1, 0.2, 0.3], [0.7, 0.3]],
     shifts=[[0.5, -0.2, 0], [0.8, 0]],
+    turn_rewards=[[0.1, None, 0], [0.2, 1]],
     utilities=[[0.5, 0.2, 0.3], [0.4, 0.9]],
     baselines=[0.2, 0.5],
     continued=[[1, 0, 0], [0, 1]],
@@ -66,9 +67,9 @@ def test_an_update_is_compared_as_one_group_where_the_credit_says_so():
         ({"rewards": [0], "beliefs": [[0.5]], "turns": [2]}, "turns .*2.*, beliefs .*1"),
         ({"utilities": [[0.1, 0.2]], "continued": [[1]]}, "utilities .*2.*, continued .*1"),
         ({"utilities": [[0.1, 0.2]], "baselines": [0, 0]}, "2 baselines beside utilities of 1"),
-        ({"rewards": [0], "turns": [2], "critiques": [[1]]}, "critiques of turns .1. beside 1 "),
-        ({"rewards": [0], "tokens": [[1]], "shifts": [[1, 2]]}, "shifts of turns .2. beside 1 "),
-        ({"rewards": [0, 1], "implicit": [[1]]}, "implicit of turns .1. beside 2 rewards"),
+        ({"rewards": [0], "turns": [2], "critiques": [[1]]}, r"turns \[2\], critiques \[1\]"),
+        ({"rewards": [0], "tokens": [[1]], "shifts": [[1, 2]]}, r"tokens \[1\], shifts \[2\]"),
+        ({"rewards": [0, 1], "implicit": [[1]]}, "implicit of 1 consultations beside 2 rewards"),
     ],
 )
 def test_lengths_that_disagree_are_refused(fields, message):

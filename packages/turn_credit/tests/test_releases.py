@@ -25,6 +25,7 @@ from turn_credit import (
     mt_grpo,
     tips,
     tips_scale,
+    trace,
     vineppo,
 )
 from turn_credit.tree import Tree, back_up, visits
@@ -240,6 +241,33 @@ def test_a2tgpo():
         ]
 
     check(a2tgpo, formula)
+
+
+def test_trace():
+    """iOPEN-Xing/agentic-rl 32b7b44, hybrid_advantage.py: K 3, γ 0.8, ε 0.1, λ 2, ω 0.2.
+
+    The paper has no release. This one takes the values' differences, V = log(d_0 / d_k).
+    """
+
+    def formula(group):
+        spread = deviation(group.rewards, 0)
+        rows = []
+        for reward, row in zip(group.rewards, group.beliefs, strict=True):
+            outcome = (reward - mean(group.rewards)) / spread if spread > 1e-6 else 0.0
+            values = [math.log((0.1 - math.log(row[0])) / (0.1 - math.log(b))) for b in row]
+            deltas = [after - before for before, after in pairwise(values)]
+            advantages = []
+            for t in range(len(deltas)):
+                end = min(t + 2, len(deltas) - 1)
+                shares = [0.8**j for j in range(end - t + 1)]
+                local = sum(s * d for s, d in zip(shares, deltas[t:], strict=False)) / sum(shares)
+                if end == len(deltas) - 1:
+                    local += 2 * 0.8 ** (len(deltas) - t) * outcome
+                advantages.append(outcome + 0.2 * local)
+            rows.append([*advantages, outcome])
+        return rows
+
+    check(trace, formula)
 
 
 def test_arew():

@@ -1,5 +1,7 @@
 """Published credits, each against a table worked out by hand."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -12,12 +14,14 @@ from turn_credit import (
     mt_grpo,
     pcqc,
     pooled_variance,
+    reward_to_go,
     same_state_credit,
     share_alone,
     small_spread_share,
     tips,
     vineppo,
 )
+from turn_credit.returns import at_each_turn, to_go
 
 # Two consultations of a case: three turns, then two. The second is right.
 BELIEFS = [np.array([0.2, 0.5, 0.4]), np.array([0.2, 0.8])]
@@ -96,6 +100,72 @@ def test_mt_grpo_normalises_each_turn_over_consultations():
         mt_grpo(Group(REWARDS, beliefs=BELIEFS), discount=0.5),
         [[-z - z / 4, -z / 2, -z], [1.5 * z, z]],
     )
+
+
+def test_mt_grpo_takes_the_environment_s_own_rewards_of_turns():
+    # First turns: 1 and 3; the second gain stands alone. The last turn's reward is the outcome's.
+    z = 2**-0.5
+    rewards = [[1.0, None, 9.0], [3.0, 9.0]]
+    close(mt_grpo(Group(REWARDS, turn_rewards=rewards)), [[-z - z, -z, -z], [z + z, z]])
+    own = [np.array([1.0, 0.0, 9.0]), np.array([3.0, 9.0])]
+    mt_grpo(Group(REWARDS, turn_rewards=own))
+    assert own[0].tolist() == [1, 0, 9]
+
+
+def test_reward_to_go_is_compared_with_the_others_that_had_the_turn():
+    # To go: 3, 2, 2 | 1 | 4, 3. The third turn has no other.
+    group = Group(turn_rewards=[[1, None, 2], [1], [1, 3]])
+    close(reward_to_go(group), [[0.5, -1, 2], [-2.5], [2, 1]])
+    # To go at a half: 1.5, 1, 2 | 1 | 2.5, 3.
+    close(reward_to_go(group, discount=0.5), [[-0.25, -2, 2], [-1], [1.25, 2]])
+
+
+CHOICES = (0.4, 0.7)  # probability of another turn, after the first and after the second
+EARNED = (1.0, 2.0, 0.5)  # by a turn, in half of all cases; else nothing
+
+
+def played():
+    """(probability, rewards of turns, gradient of log p by each choice's logit) of all courses."""
+    for turns in (1, 2, 3):
+        chance, gradient = 1.0, np.zeros(2)
+        for t, on in enumerate(CHOICES[:turns]):
+            stays = t < turns - 1
+            chance *= on if stays else 1 - on
+            gradient[t] = 1 - on if stays else -on
+        for earned in itertools.product((0, 1), repeat=turns):
+            rewards = [e * r for e, r in zip(earned, EARNED, strict=False)]
+            yield chance / 2**turns, np.array(rewards), gradient
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_reward_to_go_leaves_the_policy_gradient_where_the_policy_decides_when_to_stop(size):
+    """verl #7244, in numbers: all groups of a policy that plays at most three turns.
+
+    A turn earns half of EARNED, so the sum's gradient by the logits is
+    p(1-p)(r_1 + q r_2)/2 and p q(1-q) r_2/2. A mean at each later turn loses part of it.
+    """
+    courses = list(played())
+    p, q = CHOICES
+    exact = [p * (1 - p) * (EARNED[1] + q * EARNED[2]) / 2, p * q * (1 - q) * EARNED[2] / 2]
+
+    def expected(credit):
+        total = np.zeros(2)
+        for group in itertools.product(courses, repeat=size):
+            chance = np.prod([share for share, *_ in group])
+            credits = credit([rewards for _, rewards, _ in group])
+            for (_, _, gradient), own in zip(group, credits, strict=True):
+                reached = min(len(own), 2)
+                total[:reached] += chance * gradient[:reached] * own[:reached] / size
+        return total
+
+    unbiased = expected(lambda rewards: reward_to_go(Group(turn_rewards=rewards)))
+    np.testing.assert_allclose(unbiased, exact, rtol=1e-12)
+
+    def at_each(rewards):
+        rows = at_each_turn([row.copy() for row in rewards], lambda v: v - v.mean())
+        return [to_go(row) for row in rows]
+
+    assert (expected(at_each) < np.array(exact) - 0.01).all()
 
 
 def test_leave_one_out_compares_with_the_mean_of_the_others():

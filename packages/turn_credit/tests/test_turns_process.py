@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from turn_credit import Group, ProcessGroup, a2tgpo, arew, critiques_of, infopo, itpo
+from turn_credit import Group, ProcessGroup, a2tgpo, arew, critiques_of, infopo, itpo, trace
 
 # Two consultations of a case: three turns, then two. The second is right.
 REWARDS = [0, 1]
@@ -27,6 +27,16 @@ def test_a2tgpo_compares_gains_at_one_turn_and_divides_by_the_root_of_their_numb
     rows = a2tgpo(more, discount=0.5)
     assert rows[0] == pytest.approx([first - 1.5**0.5, -0.3 - 1.5**0.5, -(1.5**0.5)], abs=1e-4)
     assert rows[1] == pytest.approx([0.3 * 2 * z + 1.5**0.5, 1.5**0.5], abs=1e-4)
+
+
+def test_trace_credits_what_a_turn_takes_off_the_way_to_the_answer():
+    # With offset 1: missing e^2, e, e^0 and e^0.5: taken 1, 1, -0.5. z(R) = -1 | 1.
+    missing = np.exp([2.0, 1.0, 0.0, 0.5])
+    group = Group(REWARDS, beliefs=[np.exp(1 - missing), [0.3]])
+    settings = {"reach": 2, "discount": 0.5, "offset": 1.0, "weight": 0.1, "terminal": 3.0}
+    # Averages over two turns at 1 : 1/2, and the outcome from where the end is within two turns.
+    turns = [1.0, (1 - 0.25) / 1.5 - 3 * 0.25, -0.5 - 3 * 0.5]
+    close(trace(group, **settings), [[-1 + 0.1 * turn for turn in (*turns, 0)], [1]])
 
 
 def test_arew_gives_the_fewer_tokens_the_whole_bonus():

@@ -1,6 +1,7 @@
-"""Credit for the turns and questions of a dialogue: numbers in, numbers out; numpy alone."""
+"""Credit for the turns and questions of a dialogue: numbers or tensors in and out; numpy alone."""
 
 from turn_credit.arithmetic import (
+    beliefs_of,
     diagnostic_gain,
     executed_local_credit,
     expected_probability,
@@ -14,10 +15,28 @@ from turn_credit.arithmetic import (
 from turn_credit.group import Group, Ragged, join
 from turn_credit.questions import c3, executed_local, expected_answer, pcqc, same_state_q1
 from turn_credit.registry import CREDITS, Credit, credit, credit_update, table
-from turn_credit.tokens import Span, Term, token_advantages
+from turn_credit.tokens import Span, Term, flat_advantages, token_advantages, turn_spans
 from turn_credit.tree import Tree, atpo
-from turn_credit.turns import gigpo, grpo, igpo, mt_grpo, share_alone, tips, tips_scale, vineppo
-from turn_credit.turns_process import ProcessGroup, a2tgpo, arew, critiques_of, infopo, itpo
+from turn_credit.turns import (
+    gigpo,
+    grpo,
+    igpo,
+    mt_grpo,
+    reward_to_go,
+    share_alone,
+    tips,
+    tips_scale,
+    vineppo,
+)
+from turn_credit.turns_process import (
+    ProcessGroup,
+    a2tgpo,
+    arew,
+    critiques_of,
+    infopo,
+    itpo,
+    trace,
+)
 
 __all__ = [
     "CREDITS",
@@ -31,6 +50,7 @@ __all__ = [
     "a2tgpo",
     "arew",
     "atpo",
+    "beliefs_of",
     "c3",
     "credit",
     "credit_update",
@@ -40,6 +60,7 @@ __all__ = [
     "executed_local_credit",
     "expected_answer",
     "expected_probability",
+    "flat_advantages",
     "gigpo",
     "grpo",
     "igpo",
@@ -50,6 +71,7 @@ __all__ = [
     "mt_grpo",
     "pcqc",
     "pooled_variance",
+    "reward_to_go",
     "same_state_credit",
     "same_state_q1",
     "share_alone",
@@ -60,5 +82,7 @@ __all__ = [
     "tips",
     "tips_scale",
     "token_advantages",
+    "trace",
+    "turn_spans",
     "vineppo",
 ]

@@ -1,13 +1,16 @@
 """The arithmetic of credit (sec:method:credit): pure functions of numbers."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from turn_credit.tensors import plain
+
 THRESHOLD = 1e-4  # tau
 EPSILON = 1e-6  # epsilon_norm
+LOG_ROUNDING = 1e-2  # bfloat16 keeps three digits
 SMALL_SPREAD = 0.01  # of utilities that differ by hardly more than chance in the wording
 
 # What the gains of a state are divided by; `same_state_credit` explains each.
@@ -71,7 +74,12 @@ def same_state_credit(
 
     Returns:
         float64 [K]; zeros where the candidates are nearly indistinguishable.
+
+    Raises:
+        ValueError: `divide` is none of the four.
     """
+    if divide not in get_args(Divisor):
+        raise ValueError(f"divide '{divide}' is none of {', '.join(get_args(Divisor))}")
     if divide == "group":
         return standardise(gains, threshold)
     x = np.asarray(gains, np.float64)
@@ -153,3 +161,48 @@ def expected_probability(belief: ArrayLike, answers: ArrayLike) -> float:
     joint = np.asarray(answers, np.float64) * np.asarray(belief, np.float64)
     likely = joint.sum(axis=1, keepdims=True)  # P(a)
     return float((joint**2 / np.where(likely > 0, likely, 1)).sum())
+
+
+def beliefs_of(logprobs: Sequence[ArrayLike], correct: Sequence[int] | None = None) -> list:
+    """Beliefs in the correct answer, from log-probabilities.
+
+    Args:
+        logprobs: of each consultation, before each turn. With `correct`, float [T_i, options], of
+            each option as the answer: the belief is its share of all options. Without, float [T_i],
+            of the correct answer alone: the whole answer's, or the mean over its tokens.
+        correct: index of the correct option, of each consultation.
+
+    Returns:
+        float64 [T_i] of each consultation, for `Group.beliefs`.
+
+    Raises:
+        ValueError: a log-probability is above 0 or not known, or there is no such option.
+    """
+    beliefs = []
+    for place, given in enumerate(logprobs):
+        rows = np.asarray(plain(given), np.float64)
+        if rows.ndim != (1 if correct is None else 2) or not len(rows):
+            raise ValueError(
+                f"consultation {place} has log-probabilities of shape {rows.shape}; give [turns]"
+                + ("" if correct is None else ", of each option")
+            )
+        # The log-probability of a sure answer is above 0 by rounding alone.
+        if not (rows <= LOG_ROUNDING).all():
+            turn = int(np.argwhere(~(rows <= LOG_ROUNDING))[0][0])
+            raise ValueError(
+                f"consultation {place}, turn {turn}: {rows[turn]} is no log-probability; give its "
+                "natural logarithm, at most 0"
+            )
+        if correct is None:
+            beliefs.append(np.exp(np.minimum(rows, 0)))
+            continue
+        if not 0 <= correct[place] < rows.shape[1]:
+            raise ValueError(
+                f"consultation {place} has {rows.shape[1]} options, and no option {correct[place]}"
+            )
+        best = rows.max(axis=1, keepdims=True)
+        if not np.isfinite(best).all():
+            raise ValueError(f"consultation {place} has a turn at which no option is possible")
+        powers = np.exp(rows - best)
+        beliefs.append(powers[:, correct[place]] / powers.sum(axis=1))
+    return beliefs

@@ -1,5 +1,7 @@
 """Credits of candidate questions: the paper's (sec:method:credit), its controls', and peers'."""
 
+from typing import Any
+
 import numpy as np
 
 from turn_credit.arithmetic import (
@@ -15,12 +17,18 @@ from turn_credit.group import Group, Ragged
 from turn_credit.registry import credit
 
 
-@credit("PCQC", "questions")
+def _pooled(settings: dict[str, Any]) -> bool:
+    """Whether the deviation is one of an update."""
+    return settings.get("divide") in ("update", "shrunk")
+
+
+@credit("PCQC", "questions", joins=_pooled)
 def pcqc(group: Group, divide: Divisor = "group", threshold: float = THRESHOLD) -> Ragged:
     """Each candidate question, compared with the others at its state (PCQC).
 
     Args:
-        group: with utilities; `update` and `shrunk` need all consultations of an update (`join`).
+        group: with utilities; `update` and `shrunk` need all consultations of an update, which
+            `credit_update` joins.
         divide, threshold: see `same_state_credit`.
 
     Formula: A_k = (u_k − mean u) / (sd u + 1e-6); 0 where sd < 1e-4

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from turn_credit.arithmetic import standardise, terminal_advantages
+from turn_credit.arithmetic import leave_one_out, standardise, terminal_advantages
 from turn_credit.group import Group, Ragged
 from turn_credit.registry import credit
 from turn_credit.returns import at_each_turn, population_z, to_go
@@ -31,6 +31,29 @@ def grpo(group: Group) -> Ragged:
     """
     scores = terminal_advantages(group.rewards)
     return [np.full(length, a) for length, a in zip(group.lengths, scores, strict=True)]
+
+
+@credit("Reward to go", "turns")
+def reward_to_go(group: Group, discount: float = 1.0) -> Ragged:
+    """Rewards of turns to go, less the mean of the others that had the turn (verl #7244).
+
+    The baseline of a turn is known before the turn and reads other consultations alone, so the
+    policy gradient of the expected sum is unbiased, also where the policy decides when to stop. A
+    mean at each later turn, as in `mt_grpo`, is taken off only where that turn takes place, which
+    pushes towards stopping. Where no other consultation has the turn, nothing is subtracted.
+
+    Args:
+        group: with rewards of turns, the outcome's in the last one.
+        discount: γ.
+
+    Formula: A_t = G_t − mean_{j≠i, T_j>t} G_{j,t}, G_t = Σ_{k≥t} γ^{k−t} r_k
+    Needs: turn_rewards: of each turn, from the environment; 0 where it gives none
+    Costs: nothing more
+    Bias: none; a turn that few others have is compared with few
+    Source: ours, for verl #7244; src/credit_lab/audit/stopping.md
+    """
+    credits = [to_go(row, discount) for row in group.read("turn_rewards")]
+    return at_each_turn(credits, lambda v: leave_one_out(v) if len(v) > 1 else v)
 
 
 @credit("IGPO", "turns")
@@ -190,23 +213,27 @@ def share_alone(group: Group) -> float:
 def mt_grpo(group: Group, discount: float = 1.0, epsilon: float | None = None) -> Ragged:
     """Turn rewards and outcomes, each normalised within the case (MT-GRPO).
 
-    The turn reward b_{i,t+1} − b_{i,t} is ours. z of it is over the consultations for which t is
-    not the last turn.
+    The turn rewards are those of the group, where it has `turn_rewards` and R is the outcome
+    alone; else b_{i,t+1} − b_{i,t}, which is ours. z of them is over the consultations for which t
+    is not the last turn.
 
     Args:
-        group: with beliefs.
+        group: with beliefs, or with rewards of turns.
         discount: γ.
         epsilon: beside the deviation, which is then compared with no threshold. The release has
             1e-4, for consultations of two turns.
 
     Formula: A_t = Σ_{t≤k<T−1} γ^{k−t} z_k(b_{k+1} − b_k) + γ^{T−1−t} z(R)
-    Needs: beliefs: a turn reward, here a frozen scorer's gain, and the label
+    Needs: beliefs: a turn reward, here a frozen scorer's gain, and the label; or turn_rewards
     Costs: a reading per turn
     Bias: can oppose the policy gradient of questions
     Source: Zeng et al. 2025 (arXiv 2505.11821), second version, for more than two turns; release
         SiliangZeng/Multi-Turn-RL-Agent 7dbdd08 for two
     """
-    gains = [np.diff(belief) for belief in group.read("beliefs")]
+    if group.has("turn_rewards"):
+        gains = [row[:-1].copy() for row in group.read("turn_rewards")]
+    else:
+        gains = [np.diff(belief) for belief in group.read("beliefs")]
     gains = at_each_turn(gains, lambda values: _sample_z(values, epsilon))
     outcomes = _sample_z(group.rewards, epsilon)
     return [to_go(np.append(g, o), discount) for g, o in zip(gains, outcomes, strict=True)]

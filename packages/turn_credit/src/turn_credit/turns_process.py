@@ -6,6 +6,7 @@ here. n is the number of turns of a consultation but its last.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from turn_credit.registry import credit
 from turn_credit.returns import at_each_turn, population_z, to_go
 
 FLOOR = 1e-8  # A²TGPO's release adds it to a variance
+TINIEST = 1e-12  # a belief of which the logarithm is taken is at least this
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,13 @@ class ProcessGroup(Group):
         tokens: int [T_i] of each consultation, how many the actor sampled in a turn; each turn
             counts as one where not given.
         critiques: float [T_i] of each, above 0 for a turn that should be likelier, below for one
-            that should be less likely.
+            that should be less likely; NaN or None where it is not known.
         implicit: float [T_i] of each, a turn's reward by an implicit process reward model.
         shifts: float [T_i] of each, how much likelier a turn's answer made the next response: mean
             over its tokens of their log-probability less that without the answer; 0 at the end.
 
     Raises:
-        ValueError: lengths disagree.
+        ValueError: see `Group`.
     """
 
     tokens: Sequence[Sequence[int]] | None = None
@@ -39,19 +41,11 @@ class ProcessGroup(Group):
     implicit: Sequence[Row] | None = None
     shifts: Sequence[Row] | None = None
 
-    def __post_init__(self):
-        super().__post_init__()
-        turns = super().lengths
-        for name in ("tokens", "critiques", "implicit", "shifts"):
-            rows = getattr(self, name)
-            if rows is None:
-                continue
-            lengths = [len(row) for row in rows]
-            if len(lengths) != len(self.rewards) or lengths != (turns or lengths):
-                raise ValueError(
-                    f"{name} of turns {lengths} beside {len(self.rewards)} rewards of turns {turns}"
-                )
-            turns = lengths
+    OF_TURNS: ClassVar[tuple[str, ...]] = (
+        *Group.OF_TURNS,
+        *("tokens", "critiques", "implicit", "shifts"),
+    )
+    UNKNOWN: ClassVar[tuple[str, ...]] = (*Group.UNKNOWN, "critiques")
 
     def counts(self, name: str) -> list[np.ndarray]:
         """int [T_i] of each consultation, the tokens of its turns beside the field `name`."""
@@ -82,6 +76,56 @@ def a2tgpo(group: Group, weight: float = 0.3, discount: float = 1.0) -> Ragged:
         remaining = np.arange(len(gain), 0, -1)
         process = weight * to_go(gain, discount) / np.sqrt(remaining)
         credits.append(np.append(process, 0.0) + outcome)
+    return credits
+
+
+@credit("TRACE", "turns")
+def trace(
+    group: Group,
+    weight: float = 0.2,
+    reach: int = 3,
+    discount: float = 0.8,
+    terminal: float = 2.0,
+    offset: float = 0.1,
+) -> Ragged:
+    """The outcome, and how far the answer came within reach over the next turns (TRACE).
+
+    g_t = ε − log b_t is what is missing at turn t, d_t = log(g_t / g_{t+1}) what a turn takes off
+    it. b_t is the geometric mean over the answer's tokens of their probability by the frozen first
+    policy. z has the population's deviation. The last turn has z(R) alone.
+
+    The paper was not at hand. This is its algorithm 1 as two public implementations have it, which
+    agree: alphaXiv/trace-turn-level-reward-assignment-via-credit-es and iOPEN-Xing/agentic-rl
+    32b7b44. The second leaves out the rule for tokens of the final answer, as does this.
+
+    Args:
+        group: with beliefs.
+        weight: ω of the turns.
+        reach: K, turns that are looked ahead.
+        discount: γ, within the reach and from the end.
+        terminal: λ, of the outcome in turns from which the end is within reach.
+        offset: ε.
+
+    Formula: A_t = z(R) + ω (Σ_{j<K} γ^j d_{t+j} / Σ_{j<K} γ^j + λ γ^{n−t} z(R) where t + K ≥ n)
+    Needs: beliefs: a frozen model's, and the answer
+    Costs: a reading per turn
+    Bias: not measured
+    Source: Tao et al. 2026 (arXiv 2607.13988), no release; by two public implementations
+    """
+    outcomes = population_z(np.asarray(group.rewards, np.float64))
+    credits = []
+    for belief, outcome in zip(group.read("beliefs"), outcomes, strict=True):
+        missing = offset - np.log(np.maximum(belief, TINIEST))
+        taken = -np.diff(np.log(missing))
+        count = len(taken)
+        turns = np.zeros(count + 1)
+        for t in range(count):
+            ahead = taken[t : t + reach]
+            shares = discount ** np.arange(len(ahead))
+            turns[t] = (shares * ahead).sum() / shares.sum()
+            if t + reach >= count:
+                turns[t] += terminal * discount ** (count - t) * outcome
+        credits.append(outcome + weight * turns)
     return credits
 
 
