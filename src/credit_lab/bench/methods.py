@@ -176,7 +176,8 @@ class CreditedQuestions(Pcqc):
     def credit(self, groups: Sequence[QuestionGroup]) -> None:
         """See `Pcqc.credit`; the states of a case are one group."""
         cases = [[*row] for _, row in groupby(groups, key=lambda group: group.case.case_id)]
-        credited = credit_update(self.question_credit, [self._group(row) for row in cases])
+        groups_of = [self._group(row) for row in cases]
+        credited = credit_update(self.question_credit, groups_of, unknown="nan")
         for group, own in zip(groups, chain.from_iterable(credited), strict=True):
             trained = slice(self.trained_candidates)
             group.credits[trained] = np.nan_to_num(own)[trained]

@@ -72,14 +72,15 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
     if known.missing:
         return Score(credit.title, credit.of, known)
     reader = reader_of(credit)
-    gradients = compare(credit, known.reads, reader, known.alone)
     played = [state for state in states if state.draws]
     continued = credit.of == "turns" or ("continued" in known.reads and not exact)
     used = played if continued else states
+    gradients = None
     try:
+        gradients = compare(credit, known.reads, reader, known.alone)
         credits = _credits(credit, used, continued, exact, reader)
     except ValueError as problem:  # the tiny clinic's policies have what the bundle has not
-        lacking = replace(known, missing=str(problem))
+        lacking = replace(known, missing=str(problem.__cause__ or problem))
         return Score(credit.title, credit.of, lacking, gradients=gradients)
     paths = [(s, len(path)) for s in played for rows in s.row["states"] for path in rows]
     left = float(np.mean([length - s.row["turn"] for s, length in paths]))
@@ -145,7 +146,8 @@ def _credits(
     draws = []
     for draw in range(states[0].draws if continued else 1):
         if credit.of == "turns":
-            credits = credit_update(credit, [s.consultations(draw, reader) for s in states])
+            groups = [s.consultations(draw, reader) for s in states]
+            credits = credit_update(credit, groups, unknown="nan")
             pairs = zip(states, credits, strict=True)
             draws.append([[row[s.row["turn"] - 1] for row in rows] for s, rows in pairs])
         else:

@@ -1,5 +1,6 @@
 """CreditBench: its controls come out as they must, and its numbers are those of other paths."""
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -213,6 +214,31 @@ def test_a_file_s_credit_is_scored_beside_the_controls(few, own_file, capsys, mo
     assert ranks.splitlines()[2].startswith("| Mine | questions | ")
     assert len(ranks.splitlines()) == len(besides.splitlines()) == 2 + 1 + len(CONTROLS)
     assert "| *REINFORCE* | 1.00 to 1.00 | 1.00 |" in besides
+
+
+def test_a_credit_of_a_wrong_length_costs_the_file_s_others_nothing(
+    few, own_file, capsys, monkeypatch
+):
+    """One is short wherever it is asked, one in the tiny clinic alone: its states have one fact."""
+    own_file.write_text(
+        own_file.read_text()
+        + "\n\n@credit('Short', 'questions')\ndef short(group):\n"
+        + "    return [row[1:] for row in group.read('utilities')]\n"
+        + "\n\n@credit('Later', 'questions')\ndef later(group):\n"
+        + "    rows = group.read('utilities')\n    return rows if len(rows) == 1 else rows[1:]\n"
+    )
+    monkeypatch.setattr(table, "read_bundle", lambda path: few[::5])
+    try:
+        assert cli.main(["run", str(own_file)]) == 0
+    finally:
+        for name in ("short", "later"):
+            CREDITS.pop(name, None)
+    ranks = capsys.readouterr().out.strip().split("\n\n")[0]
+    assert re.search(r"^\| Mine \| questions \| \d+ \|", ranks, re.M)
+    assert (
+        "| Short | questions | not scored: credit 'short' returns an array of shape (2,)" in ranks
+    )
+    assert "| Later | questions | not scored: credit 'later' returns" in ranks
 
 
 @pytest.mark.parametrize("command", ["run", "train"])

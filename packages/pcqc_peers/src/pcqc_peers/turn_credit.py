@@ -89,7 +89,7 @@ class TurnCredit(Grpo):
         batch = TurnBatch(**vars(self.sample_groups(services, context, cases, update)))
         groups = self._groups(services, context, batch, f"update/{update}")
         batch.alone = float(np.mean([share_alone(group) for group in groups]))
-        credited = credit_update(self.turn_credit, groups)
+        credited = credit_update(self.turn_credit, groups, unknown="nan")
         for row, of_case in zip(batch.consultations, credited, strict=True):
             # What a served role did not answer credits nothing.
             credits = [np.nan_to_num(of_turns) for of_turns in of_case]

@@ -109,7 +109,7 @@ def trace(
     Formula: A_t = z(R) + ω (Σ_{j<K} γ^j d_{t+j} / Σ_{j<K} γ^j + λ γ^{n−t} z(R) where t + K ≥ n)
     Needs: beliefs: a frozen model's, and the answer
     Costs: a reading per turn
-    Bias: not measured
+    Bias: little in questions; pushes towards asking
     Source: Tao et al. 2026 (arXiv 2607.13988), no release; by two public implementations
     """
     outcomes = population_z(np.asarray(group.rewards, np.float64))
