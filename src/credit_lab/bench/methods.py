@@ -40,13 +40,15 @@ def credits_of(file: str) -> list[Credit]:
     """The credits that a Python file registers; it is run, once.
 
     Raises:
-        UserError: there is no such file, or it registers none.
+        UserError: there is no such file, or it registers none, or one of a name that is taken.
     """
     before = {*CREDITS}
     try:
         runpy.run_path(file)
     except FileNotFoundError:
         raise UserError(f"{file}: no such file; name a Python file") from None
+    except ValueError as problem:
+        raise UserError(f"{file}: {problem}") from problem
     own = [credit for name, credit in CREDITS.items() if name not in before]
     if not own:
         raise UserError(

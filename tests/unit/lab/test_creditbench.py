@@ -243,7 +243,15 @@ def test_a_credit_of_a_wrong_length_costs_the_file_s_others_nothing(
 
 @pytest.mark.parametrize("command", ["run", "train"])
 @pytest.mark.parametrize(
-    ("content", "message"), [(None, "no such file"), ("x = 1\n", "it defines no credit")]
+    ("content", "message"),
+    [
+        (None, "no such file"),
+        ("x = 1\n", "it defines no credit"),
+        (
+            "from turn_credit import credit\n@credit('Mine', 'turns')\ndef grpo(group):\n    pass\n",
+            "mine.py: credit 'grpo' is GRPO of turn_credit.turns; give the function another name",
+        ),
+    ],
 )
 def test_a_file_without_a_credit_is_told(command, content, message, tmp_path, capsys):
     file = tmp_path / "mine.py"
