@@ -248,7 +248,7 @@ def test_a_credit_of_a_wrong_length_costs_the_file_s_others_nothing(
         (None, "no such file"),
         ("x = 1\n", "it defines no credit"),
         (
-            "from turn_credit import credit\n@credit('Mine', 'turns')\ndef grpo(group):\n    pass\n",
+            "from turn_credit import credit\n@credit('Mine', 'turns')\ndef grpo(group): ...\n",
             "mine.py: credit 'grpo' is GRPO of turn_credit.turns; give the function another name",
         ),
     ],
