@@ -11,7 +11,6 @@ from pathlib import Path
 
 from datasets import Dataset
 from from_pcqc import rows_of
-from pcqc_trainer import PCQCTrainer
 from trl import GRPOConfig
 
 from pcqc.cases.case import Case, read_cases
@@ -25,6 +24,7 @@ from pcqc.models.pretrained import install
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc_clinic.build import build_clinic
 from pcqc_study.settings import Study, load_study
+from turn_credit.adapters.trl import PCQCTrainer
 
 
 @dataclass(frozen=True)

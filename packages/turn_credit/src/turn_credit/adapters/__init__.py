@@ -1,0 +1,1 @@
+"""The credits in trainers: one module for each, which imports its trainer."""
