@@ -6,6 +6,7 @@ and arguments as in the commit that it cites, so that an adapter which asks for 
 installed, on its own structures.
 """
 
+import copy
 import importlib
 import json
 import os
@@ -27,6 +28,60 @@ TRAINERS = json.loads((FIXTURES / "trainers.json").read_text())
 # Two cases of the published clinic doctor, two consultations each with two candidates at a state,
 # as PCQC's `collect_rollouts` gave them on 2026-11-25.
 CASES = json.loads((FIXTURES / "consultations.json").read_text())["cases"]
+
+
+def no_candidates(case):
+    for turn in turns_of(case):
+        del turn["responses"][1:]
+        turn["responses"][0] |= {"utility": None, "question": None}
+
+
+def asks_at_once(case):
+    """Questions stand at the first token of their response, and of the whole consultation."""
+    for turn in turns_of(case):
+        for response in turn["responses"]:
+            if response["question_start"] is not None:
+                response["tokens"] = response["tokens"][response["question_start"] :]
+                response["question_start"] = 0
+
+
+def cut_after_an_answer(case):
+    """The last turn is not played: consultations end in a patient's answer."""
+    for consultation in case["consultations"]:
+        consultation["tail"] = consultation["turns"].pop()["context"]
+
+
+def cut_within_a_turn(case):
+    """A question is the last that is sampled, cut off after its first token."""
+    for consultation in case["consultations"]:
+        consultation["turns"].pop()
+        for response in consultation["turns"][-1]["responses"]:
+            stop = (response["question_start"] or len(response["tokens"]) - 2) + 1
+            response["tokens"] = response["tokens"][:stop]
+
+
+def turns_of(case):
+    return [turn for consultation in case["consultations"] for turn in consultation["turns"]]
+
+
+LAYOUTS = {
+    "recorded": (None, None),
+    "no candidates": (no_candidates, no_candidates),
+    "candidates of one case": (None, no_candidates),
+    "asks at once": (asks_at_once, asks_at_once),
+    "cut after an answer": (cut_after_an_answer, cut_after_an_answer),
+    "cut within a turn": (cut_within_a_turn, cut_within_a_turn),
+}
+
+
+@pytest.fixture(params=LAYOUTS)
+def cases(request):
+    """The cases, changed as a layout says."""
+    made = copy.deepcopy(CASES)
+    for case, change in zip(made, LAYOUTS[request.param], strict=True):
+        if change:
+            change(case)
+    return made
 
 
 def structure(trainer: str, kind: str, **values):
@@ -60,9 +115,9 @@ def adapter(monkeypatch):
             module = ModuleType(".".join(parts))
             vars(module).update(names)
             monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.syspath_prepend(str(ROOT / "examples" / name.removeprefix("pcqc_")))
-        loaded.append(name)
-        return importlib.import_module(name)
+        loaded.append(f"turn_credit.adapters.{name}")
+        sys.modules.pop(loaded[-1], None)
+        return importlib.import_module(loaded[-1])
 
     yield load
     for name in loaded:
@@ -105,8 +160,9 @@ def credits_of(turn) -> np.ndarray:
     return pcqc(Group(utilities=[[r["utility"] for r in turn["responses"]]]))[0]
 
 
-@pytest.mark.numerical
-def test_verl(adapter):
+@pytest.fixture
+def verl(adapter):
+    """The adapter for verl, and what it registers."""
     torch, pydantic = pytest.importorskip("torch"), pytest.importorskip("pydantic")
     recorded = TRAINERS["verl-project/verl"]
     fields = dict.fromkeys(recorded["classes"]["AgentLoopOutput"], (object, None))
@@ -124,58 +180,161 @@ def test_verl(adapter):
     def register_adv_est(name):
         return lambda function: registered.setdefault(name, function)
 
-    module = adapter(
-        "pcqc_verl",
+    return adapter(
+        "verl",
         verl__experimental__agent_loop__agent_loop={
             "AgentLoopOutput": AgentLoopOutput,
             "AgentLoopMetrics": dict,
         },
         verl__trainer__ppo__core_algos={"register_adv_est": register_adv_est},
     )
-    rows, prompts, places = [], [], []  # places: of each row, (first token, place, its tokens)
-    for i, case in enumerate(CASES):
+
+
+def rows_of_verl(module, cases):
+    """Rows, prompt of each, and (first token, place, tokens) of all that is sampled in it."""
+    rows, prompts, places = [], [], []
+    for i, case in enumerate(cases):
         for c, consultation in enumerate(case["consultations"]):
+            prompt = consultation["turns"][0]["context"]
             tokens, mask, questions, where = [], [], {}, []
             for t, turn in enumerate(consultation["turns"]):
-                tokens, mask = tokens + turn["context"], mask + [0] * len(turn["context"])
+                if t:
+                    tokens, mask = tokens + turn["context"], mask + [0] * len(turn["context"])
                 credits = credits_of(turn) if turn["responses"][0]["utility"] is not None else []
                 for k, response in enumerate(turn["responses"]):
                     own, begins = response["tokens"], response["question_start"]
                     if k and begins is not None:
                         asked = {(begins, len(own)): credits[k]}
-                        rows.append(module.row_of(tokens, own, [1] * len(own), asked, None))
+                        given = prompt + tokens, own, [1] * len(own), asked
+                        rows.append(module.row_of(*given, None))
                         prompts.append(case["case_id"])
-                        places.append([(0, (i, c, t, k), len(own))])
+                        places.append([(module.HEAD, (i, c, t, k), len(own))])
                 first = turn["responses"][0]
-                where.append((len(tokens), (i, c, t, 0), len(first["tokens"])))
+                where.append((module.HEAD + len(tokens), (i, c, t, 0), len(first["tokens"])))
                 if len(credits) and first["question_start"] is not None:
                     begins = len(tokens) + first["question_start"]
                     questions[begins, len(tokens) + len(first["tokens"])] = credits[0]
                 tokens, mask = tokens + first["tokens"], mask + [1] * len(first["tokens"])
-            rows.append(module.row_of([0], tokens, mask, questions, consultation["reward"]))
+            tail = consultation.get("tail", [])
+            tokens, mask = tokens + tail, mask + [0] * len(tail)
+            rows.append(module.row_of(prompt, tokens, mask, questions, consultation["reward"]))
+            assert [*rows[-1].prompt_ids, *rows[-1].response_ids] == prompt + tokens
             prompts.append(case["case_id"])
             places.append(where)
+    return rows, prompts, places
+
+
+def padded_by_verl(rows, width: int = 0) -> dict:
+    """Rewards and masks of rows, padded on the right to the longest or further."""
+    import torch
+
+    fields = [row.as_dict() for row in rows]
     padded = {
-        name: torch.nn.utils.rnn.pad_sequence([row.as_dict()[name] for row in rows], True)
+        name: torch.nn.utils.rnn.pad_sequence([own[name] for own in fields], True)
         for name in ("rm_scores", "response_mask")
     }
+    return {n: torch.nn.functional.pad(tensor, (0, width)) for n, tensor in padded.items()}
+
+
+def verl_advantages(module, padded, prompts):
     given = {
         "token_level_rewards": padded["rm_scores"],
         "response_mask": padded["response_mask"],
         "index": np.array(prompts, object),
         "config": {"question_weight": BETA},
     }
-    assert set(given) == set(recorded["estimator"])
-    if OWN:
-        advantages = advantages_of_verl(padded, given)
-    else:
-        advantages, _ = registered["pcqc"](**given)
+    assert set(given) == set(TRAINERS["verl-project/verl"]["estimator"])
+    return advantages_of_verl(padded, given) if OWN else module.pcqc(**given)[0]
+
+
+@pytest.mark.numerical
+@pytest.mark.parametrize("width", [0, 7])
+def test_verl(verl, cases, width):
+    rows, prompts, places = rows_of_verl(verl, cases)
+    padded = padded_by_verl(rows, width)
+    # verl fills a batch up with rows that are not trained.
+    padded = {name: tensor[[*range(len(rows)), 0]].clone() for name, tensor in padded.items()}
+    for tensor in padded.values():
+        tensor[-1] = 0
+    advantages = verl_advantages(verl, padded, [*prompts, prompts[0]])
     assert not advantages[padded["response_mask"] == 0].any()
     # Candidates without a question are no rows.
-    laid = {p: np.zeros(v.shape) for p, v in expected(CASES).items()}
-    for row, where in zip(advantages.numpy(), places, strict=True):
+    laid = {p: np.zeros(v.shape) for p, v in expected(cases).items()}
+    for row, where in zip(advantages.numpy(), places, strict=False):
         laid |= {place: row[start : start + length] for start, place, length in where}
-    same(laid, expected(CASES))
+    same(laid, expected(cases))
+
+
+@pytest.mark.numerical
+def test_the_rewards_of_a_row_of_verl_add_up_to_its_outcome(verl, cases):
+    """verl's metrics and its validation take the sum for the score."""
+    rows, _, _ = rows_of_verl(verl, cases)
+    sums = padded_by_verl(rows)["rm_scores"].sum(1)
+    outcomes = iter(c["reward"] for case in cases for c in case["consultations"])
+    for row, total in zip(rows, sums.tolist(), strict=True):
+        consultation = row.token_rewards[verl.WHO] == verl.CONSULTATION
+        # Sums of some ten numbers near 1, in float32.
+        assert total == pytest.approx(next(outcomes) if consultation else 0, abs=1e-5)
+
+
+@pytest.mark.numerical
+def test_two_processes_of_verl_have_the_gradient_of_one(verl, cases):
+    """Rows dealt out unevenly: `agg_loss` divides by all tokens and multiplies by processes."""
+    import torch
+
+    if OWN:
+        from verl.trainer.ppo.core_algos import agg_loss
+    else:
+
+        def agg_loss(losses, mask, mode, dp_size, batch_num_tokens):
+            assert mode == "token-mean"
+            return (losses * mask).sum() / batch_num_tokens * dp_size
+
+    rows, prompts, _ = rows_of_verl(verl, cases)
+    padded = padded_by_verl(rows)
+    advantages, mask = verl_advantages(verl, padded, prompts), padded["response_mask"]
+    torch.manual_seed(0)
+    whole = torch.randn(advantages.shape).requires_grad_()  # log-probabilities
+    parts = whole.detach().clone().requires_grad_()
+    count = int(mask.sum())
+    agg_loss(-advantages * whole, mask, "token-mean", 1, count).backward()
+    cut = len(rows) // 3
+    for own in (slice(cut), slice(cut, None)):
+        loss = agg_loss(-advantages[own] * parts[own], mask[own], "token-mean", 2, count)
+        (loss / 2).backward()  # data parallelism averages gradients
+    assert torch.linalg.norm(parts.grad - whole.grad) < 1e-5 * torch.linalg.norm(whole.grad)
+    # And each term is a mean over its own tokens.
+    asked = padded["rm_scores"][:, verl.HEAD :].ne(0) & mask[:, verl.HEAD :].bool()
+    if asked.any():
+        share = (whole.grad[:, verl.HEAD :] * asked).abs().sum()
+        assert share > 0.1
+
+
+@pytest.mark.numerical
+def test_what_verl_cannot_take_is_refused(verl):
+    fine = ([1, 2, 3, 4], [5, 6, 7], [1, 1, 0], {(0, 2): 0.5}, 1.0)
+    with pytest.raises(ValueError, match="a prompt of 3 tokens; the row needs 4 at least"):
+        verl.row_of([1, 2, 3], *fine[1:])
+    with pytest.raises(ValueError, match=r"question \(2, 4\) leaves a response of 3 tokens"):
+        verl.row_of(*fine[:3], {(2, 4): 0.5}, 1.0)
+    with pytest.raises(ValueError, match=r"question \(1, 3\) leaves .* or meets another"):
+        verl.row_of(*fine[:3], {(0, 2): 0.5, (1, 3): 0.5}, 1.0)
+    with pytest.raises(ValueError, match=r"question \(0, 2\) has credit nan; leave it out"):
+        verl.row_of(*fine[:3], {(0, 2): float("nan")}, 1.0)
+    padded = padded_by_verl([verl.row_of(*fine), verl.row_of(*fine)])
+    given = padded["rm_scores"], padded["response_mask"], np.array(["a", "a"], object)
+    with pytest.raises(ValueError, match="use_kl_in_reward changes the credits"):
+        verl.pcqc(*given, config={"use_kl_in_reward": True})
+    given[0][1, 0] = 0
+    with pytest.raises(ValueError, match="row 1 does not say who it is; return `row_of"):
+        verl.pcqc(*given)
+
+
+@pytest.mark.numerical
+def test_verl_s_engine_log_probabilities_stay_beside_their_tokens(verl):
+    row = verl.row_of([1, 2, 3, 4], [5, 6], [1, 1], {}, 1.0, [-0.5, -0.25])
+    assert row.response_logprobs == [0, 0, 0, -0.5, -0.25]
+    assert row.response_ids == [2, 3, 4, 5, 6]
 
 
 def advantages_of_verl(padded: dict, given: dict):
@@ -190,7 +349,7 @@ def advantages_of_verl(padded: dict, given: dict):
     return compute_advantage(data, "pcqc", config=given["config"]).batch["advantages"]
 
 
-def test_prime_rl(adapter):
+def test_prime_rl(adapter, cases):
     def assign_advantages(trace, values):
         nodes = [node for node in trace.nodes if any(node.mask)]
         ends = np.cumsum([sum(node.mask) for node in nodes])
@@ -204,7 +363,7 @@ def test_prime_rl(adapter):
 
     trainable = lambda episodes: ((e, t) for e in episodes for t in e.traces)  # noqa: E731
     module = adapter(
-        "pcqc_prime_rl",
+        "prime_rl",
         prime_rl__orchestrator__algo__base={
             "Algorithm": Algorithm,
             "iter_trainable_traces": trainable,
@@ -214,7 +373,7 @@ def test_prime_rl(adapter):
     algorithm = module.PCQC(None, None)
     algorithm.question_weight = BETA
     node = lambda **values: structure("PrimeIntellect-ai/verifiers", "MessageNode", **values)  # noqa: E731
-    for i, case in enumerate(CASES):
+    for i, case in enumerate(cases):
         traces, places = [], {}
         for c, consultation in enumerate(case["consultations"]):
             nodes, told, parent = [], [], None
@@ -234,6 +393,9 @@ def test_prime_rl(adapter):
                         told.append({"node": len(nodes) - 1, "state": t, "asked": k == 0})
                         told[-1] |= {"start": response["question_start"]}
                         told[-1] |= {"utility": response["utility"]}
+            if "tail" in consultation:
+                answer = consultation["tail"]
+                nodes.append(node(token_ids=answer, mask=[False] * len(answer), parent=parent))
             trace = structure(
                 "PrimeIntellect-ai/verifiers",
                 "Trace",
@@ -256,10 +418,10 @@ def test_prime_rl(adapter):
         same(laid, {(i, *place[1:]): values for place, values in wanted.items()})
 
 
-def test_rllm(adapter):
-    module = adapter("pcqc_rllm")
+def test_rllm(adapter, cases):
+    module = adapter("rllm")
     made = lambda kind, **values: structure("rllm-org/rllm", kind, **values)  # noqa: E731
-    for case in CASES:
+    for case in cases:
         trajectories, places = [], {}
         for c, consultation in enumerate(case["consultations"]):
             steps = []
