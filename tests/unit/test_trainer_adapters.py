@@ -115,9 +115,11 @@ def adapter(monkeypatch):
             module = ModuleType(".".join(parts))
             vars(module).update(names)
             monkeypatch.setitem(sys.modules, module.__name__, module)
-        loaded.append(f"turn_credit.adapters.{name}")
-        sys.modules.pop(loaded[-1], None)
-        return importlib.import_module(loaded[-1])
+        module = f"turn_credit.adapters.{name}"
+        if not OWN:  # it is imported with the stand-ins, and forgotten with them
+            sys.modules.pop(module, None)
+            loaded.append(module)
+        return importlib.import_module(module)
 
     yield load
     for name in loaded:
