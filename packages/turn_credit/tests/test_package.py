@@ -1,5 +1,8 @@
 """What the package promises beside its formulas: the record, the registry, tokens."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -98,5 +101,22 @@ def test_a_span_outside_the_batch_is_refused():
         token_advantages((1, 4), [Term([(0, 2, 5)], [1.0])])
 
 
+README = (PACKAGE / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_readmes_table_is_that_of_the_docstrings():
-    assert turn_credit.table() in (PACKAGE / "README.md").read_text(encoding="utf-8")
+    assert turn_credit.table() in README
+
+
+SHOWN = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.S)
+
+
+@pytest.mark.parametrize(("code", "output"), SHOWN)
+def test_the_readmes_lines_print_what_it_says(code, output):
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == (output, "")
+
+
+def test_the_package_has_the_licence_of_the_repository():
+    own, whole = PACKAGE / "LICENSE", PACKAGE.parents[1] / "LICENSE"
+    assert not whole.exists() or own.read_bytes() == whole.read_bytes()

@@ -185,9 +185,10 @@ class CreditedQuestions(Pcqc):
             group.credits[trained] = np.nan_to_num(own)[trained]
 
     def _group(self, states: Sequence[QuestionGroup]) -> Group:
-        more = self._reads & {"continued", "expected"}
+        names = self._reads & {"continued", "expected"}
+        more: dict[str, Any] = {n: [getattr(state, n) for state in states] for n in names}
         return Group(
             utilities=[state.utilities for state in states],
             baselines=[state.baseline for state in states],
-            **{name: [getattr(state, name) for state in states] for name in more},
+            **more,
         )

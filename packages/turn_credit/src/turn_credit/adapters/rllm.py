@@ -17,8 +17,9 @@ with the recorded names and shapes.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
-from turn_credit import Group, Term, terminal_advantages, token_advantages
+from turn_credit import Group, Span, Term, terminal_advantages, token_advantages
 from turn_credit import pcqc as question_credits
 
 
@@ -31,7 +32,9 @@ def credit(episodes: Sequence, question_weight: float = 1.0) -> None:
         episodes: of one workflow's run, or of an update.
         question_weight: beta.
     """
-    steps, terminal, states = [], [], {}
+    steps: list[Any] = []
+    terminal: list[tuple[Span, float]] = []
+    states: dict[tuple, list[tuple[int, dict]]] = {}
     for number, episode in enumerate(episodes):
         doctors = [t for t in episode.trajectories if t.name == "doctor"]
         outcomes = iter(terminal_advantages([t.reward for t in doctors]))
@@ -44,7 +47,7 @@ def credit(episodes: Sequence, question_weight: float = 1.0) -> None:
                     terminal.append(((row, 0, len(step.response_ids)), outcome))
                 if "utility" in told:
                     states.setdefault((number, told["state"]), []).append((row, told))
-    terms = [Term(*zip(*terminal, strict=True))]
+    terms = [Term([span for span, _ in terminal], [outcome for _, outcome in terminal])]
     of_states = question_credits(
         Group(utilities=[[q["utility"] for _, q in s] for s in states.values()])
     )

@@ -156,7 +156,7 @@ class PCQCTrainer(GRPOTrainer):
                 f'loss_type "{self.args.loss_type}" is no mean over tokens: use "dapo"'
             )
         # TRL would leave out every row that ends in no end token, such as a patient's answer.
-        self._leaves_out_truncated = self.mask_truncated_completions
+        self._leaves_out_truncated = self.args.mask_truncated_completions
         self.mask_truncated_completions = False
         self._output: dict[str, Any] = {}
         self._told: set[str] = set()
