@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, groupby
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic.dataclasses import dataclass as settings
