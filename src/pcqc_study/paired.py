@@ -100,8 +100,9 @@ def paired_average(
     """
     rng, outcomes = np.random.default_rng(SEED), [np.column_stack(p).astype(bool) for p in pairs]
     if all(map(_decided_alike, outcomes)):
-        ends = np.mean([(each.low, each.high) for each in map(_exact, outcomes)], axis=0)
-        interval = Interval(*ends.tolist(), exact=True)
+        exact = [_exact(each) for each in outcomes]
+        low, high = (float(np.mean([getattr(e, end) for e in exact])) for end in ("low", "high"))
+        interval = Interval(low, high, exact=True)
     else:
         gains = [_resampled_gains(each, rng) for each in outcomes]
         interval = percentile_interval(np.mean(gains, axis=0))

@@ -241,6 +241,18 @@ def test_rows_that_are_no_cases_are_no_study(place, fixtures, capsys):
     assert "sft.jsonl: holds SFT rows, not cases; name a file of cases" in capsys.readouterr().err
 
 
+def test_ids_of_a_table_are_texts(place):
+    unusual = ["1", "007", "7", "NA", "null", "1e3", "TRUE", "=x", "é", "a b"]
+    path = table(place / "cases.csv")
+    text = path.read_text(encoding="utf-8-sig")
+    for number, name in enumerate(unusual):
+        text = text.replace(f"mine-{number},", f"{name},")
+    path.write_text(text, encoding="utf-8")
+    assert main(["init", "my-study", "--cases", "cases.csv"]) == 0
+    train, test = parts_of(place)
+    assert sorted(row["case_id"] for row in train + test) == sorted(unusual)
+
+
 @pytest.mark.parametrize(
     "name", ["agentclinic/agentclinic_medqa.jsonl", "symptomcheck/avey_vignettes.jsonl"]
 )

@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 from second_reader import read
 
@@ -10,6 +11,7 @@ from data_prep.parts import SPACES, SYNONYM
 from data_prep.sources import load_sources
 from pcqc.cases.prompts import actor_prompt
 from pcqc.system.files import read_json, sha256_file
+from pcqc_study.finished_runs import compare
 
 FILES = {
     "medqa": ("atpo/medqa_test_dataset.jsonl", 1268),
@@ -45,6 +47,20 @@ def test_no_fact_option_or_label_is_changed(converted):
     assert len(seen) == len(conversion.records)
     assert len({case.case_id for case in conversion.records}) == len(seen)
     assert seen | {e.row for e in conversion.exclusions} == set(range(1, len(rows) + 1))
+
+
+def test_ids_are_the_same_in_csv_and_in_parquet(converted, tmp_path):
+    _, _, conversion = converted
+    ids = [case.case_id for case in conversion.records]
+    frame = pd.DataFrame({"case_id": ids, "correct": [n % 3 == 0 for n in range(len(ids))]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "b.csv", index=False)
+    compared = compare(tmp_path / "a.parquet", tmp_path / "b.csv").loc["cases"]
+    assert (compared["cases"], compared["only_minuend"], compared["only_subtrahend"]) == (
+        len(ids),
+        0,
+        0,
+    )
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -147,6 +147,7 @@ def stands(answer, texts):
 COUNTED = {
     "atpo/medqa_test_dataset.jsonl": (1268, 0, 7, 0),
     "atpo/aie_test_dataset.jsonl": (150, 0, 1, 0),
+    "atpo/mcqa_test_dataset.jsonl": (536, 1, 0, 0),
     "mediq/all_craft_md.jsonl": (139, 0, 0, 0),
     "mediq/medqa_dev_convo.jsonl": (1272, 0, 8, 0),
     "agentclinic/agentclinic_medqa.jsonl": (107, 0, 15, 0),
