@@ -313,7 +313,7 @@ def test_losses_add_up_to_what_a_player_misses_of_the_best(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_planning_pays(name):
-    """Greedy reaches at most 90 % of what questions can bring, by three standard errors."""
+    """Greedy reaches at most 90 % of what questions can bring, by two standard errors."""
     share, error = score(name, "greedy, one question ahead").reached
-    assert share + 3 * error < 0.9
+    assert share + 2 * error < 0.9
     assert share > 0.3
