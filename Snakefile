@@ -113,7 +113,7 @@ if TYPED:
             sys.exit(f"pcqc: error: unknown target '{target}'{nearest(target, RULES)}")
     # A dry run shows fingerprints by their digests alone; this says what changed.
     if TYPED.dryrun:
-        from pcqc_study.status import stale
+        from pcqc_study.status import lost, stale
 
-        if lines := stale(STUDY):
+        if lines := [*stale(STUDY), *lost(STUDY)]:
             atexit.register(print, *lines, sep="\n", file=sys.stderr)

@@ -14,7 +14,7 @@ from pcqc_study.settings import Study
 def earlier(job: Job) -> Fingerprint | None:
     """The fingerprint of the newest result of a job; None where nothing was finished."""
     link = job.latest
-    return Fingerprint(**read_manifest(link)["fingerprint"]) if link.exists() else None
+    return Fingerprint.of(read_manifest(link)) if link.exists() else None
 
 
 def why(job: Job) -> list[str]:
@@ -90,11 +90,7 @@ def about(manifest: dict[str, Any]) -> dict[str, Any]:
     """Fingerprint, commit, time and totals of a finished result."""
     totals = manifest.get("totals")
     return {
-        **(
-            {"fingerprint": Fingerprint(**manifest["fingerprint"]).short}
-            if "fingerprint" in manifest
-            else {}
-        ),
+        **({"fingerprint": Fingerprint.of(manifest).short} if "fingerprint" in manifest else {}),
         "commit": manifest["git_commit"],
         **{name: manifest[name] for name in ("finished", "updates", "ended") if name in manifest},
         **({"consultations": totals["trajectories"]} if totals else {}),

@@ -36,25 +36,43 @@ class Fingerprint:
         settings: as JSON has them, without those at their default.
         modules: name of a source module -> digest of its syntax tree; see `module_digests`.
         inputs: name of an input -> short digest of its job's fingerprint, or SHA-256 of a raw file.
+        known: all settings, those at their default among them; to be shown, decides nothing.
     """
 
     job: str
     settings: dict[str, Any]
     modules: dict[str, str]
     inputs: dict[str, str]
+    known: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> "Fingerprint":
+        """The fingerprint of a finished result, from its manifest."""
+        return cls(**manifest["fingerprint"], known=manifest.get("settings", {}))
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """All that decides, as a manifest has it."""
+        return {n: value for n, value in vars(self).items() if n != "known"}
 
     @property
     def short(self) -> str:
-        """Digest of everything, 8 hex digits: the name of the result's folder."""
-        return digest(dataclasses.asdict(self))[:8]
+        """Digest of everything that decides, 8 hex digits: the name of the result's folder."""
+        return digest(self.parts)[:8]
 
     def differences(self, new: "Fingerprint") -> dict[str, dict[str, tuple[Any, Any]]]:
         """`settings`, `modules` and `inputs` -> what differs in another: (here, there).
 
-        `DEFAULT` and None stand for a setting, and a module or input, that one of them lacks.
+        None stands for what one of them does not have; `DEFAULT` for a setting's default that is
+        not known.
         """
+        here, there = flat(self.known), flat(new.known)
+        settings = _differences(flat(self.settings), flat(new.settings), DEFAULT)
         return {
-            "settings": _differences(flat(self.settings), flat(new.settings), DEFAULT),
+            "settings": {
+                name: (here.get(name) if here else before, there.get(name) if there else after)
+                for name, (before, after) in settings.items()
+            },
             "modules": _differences(self.modules, new.modules),
             "inputs": _differences(self.inputs, new.inputs),
         }
@@ -111,7 +129,7 @@ class Job:
         }
         settings = as_json(self.settings, defaults=False)
         modules = module_digests(*self.entries, unused=self.unused)
-        return Fingerprint(self.name, settings, modules, inputs)
+        return Fingerprint(self.name, settings, modules, inputs, as_json(self.settings))
 
     @property
     def beside(self) -> dict[str, str]:

@@ -55,8 +55,8 @@ class Run:
 
         None of a run in an archive from before there were fingerprints.
         """
-        fingerprint = (self.training or self.evaluation).get("fingerprint")
-        return Fingerprint(**fingerprint) if fingerprint else None
+        manifest = self.training or self.evaluation
+        return Fingerprint.of(manifest) if "fingerprint" in manifest else None
 
     def predictions(self) -> pd.DataFrame:
         """One row for each case of each benchmark, at the selected checkpoint.

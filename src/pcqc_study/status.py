@@ -107,11 +107,14 @@ def stale(study: Study) -> list[str]:
     for state in job_states(study):
         if state.state == "stale" and not state.reason.startswith("after "):
             names.setdefault(state.reason, []).append(state.job.name)
-    lines = [f"stale ({reason}): {', '.join(jobs)}" for reason, jobs in names.items()]
+    return [f"stale ({reason}): {', '.join(jobs)}" for reason, jobs in names.items()]
+
+
+def lost(study: Study) -> list[str]:
+    """A line where MLflow's store has lost the study's runs; for `snakemake -n`."""
     mirrored = any(job.manifest.exists() for job in Jobs(study).all() if job.kind == "mirror")
-    if mirrored and is_lost(study):
-        lines.append("MLflow's store has nothing of the study: all runs would be mirrored again")
-    return lines
+    gone = "MLflow's store has nothing of the study: all runs would be mirrored again"
+    return [gone] if mirrored and is_lost(study) else []
 
 
 def failures(study: Study, since: float) -> list[str]:

@@ -81,10 +81,10 @@ def test_all_is_done(study):
 def test_a_changed_setting_makes_a_job_stale_and_those_after_it(study):
     changed = replace(study, rl=replace(study.rl, clip=0.1))
     now = states(changed)
-    assert now["train grpo A"] == ("stale", "setting rl.clip: its default -> 0.1")
+    assert now["train grpo A"] == ("stale", "setting rl.clip: 0.2 -> 0.1")
     assert now["evaluate grpo A"] == ("stale", "after train grpo A")
     assert now["sft"] == ("done", "")
-    assert module.stale(changed) == ["stale (setting rl.clip: its default -> 0.1): train grpo A"]
+    assert module.stale(changed) == ["stale (setting rl.clip: 0.2 -> 0.1): train grpo A"]
     assert module.stale(study) == []
     assert status(changed).endswith("results/clinic/report.html, older than a result")
 

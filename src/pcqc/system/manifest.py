@@ -10,7 +10,6 @@ import importlib.metadata
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,14 +58,15 @@ def _begun(job: "Job") -> str:
 def finish(job: "Job", summary: dict[str, Any]) -> None:
     """Write the manifest over all files of the result.
 
-    What the job could have gone on from stays: see `accepted`.
+    What the job could go on from stays: see `accepted`.
 
     Args:
         job: whose files are all written.
         summary: what the job says of its result; entries of the manifest.
     """
     heading = {
-        "fingerprint": asdict(job.fingerprint),
+        "fingerprint": job.fingerprint.parts,
+        "settings": job.fingerprint.known,
         "beside": job.beside,
         "also_for": {},
         "git_commit": git_commit(),
@@ -77,6 +77,9 @@ def finish(job: "Job", summary: dict[str, Any]) -> None:
     }
     files = {name: sha256_file(job.path / name) for name in _names(job.path)}
     write_manifest(job.path, {**summary, **heading, "files": files})
+    state = job.path / STATE
+    if [path.name for path in state.iterdir()] == ["begun.json"]:  # nothing to go on from
+        shutil.rmtree(state)
     make_latest(job)
 
 

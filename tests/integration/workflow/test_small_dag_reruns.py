@@ -51,8 +51,7 @@ def test_a_setting_of_a_control_reruns_it_and_what_depends_on_it(copy):
     output = copy.make("--dry-run")
     assert started(output) == sorted([*LOCAL, *END])
     assert (
-        output.splitlines()[-1]
-        == "stale (setting method.beta: its default -> 0.5): train executed_local A"
+        output.splitlines()[-1] == "stale (setting method.beta: 1.0 -> 0.5): train executed_local A"
     )
 
 
