@@ -66,13 +66,11 @@ class Fingerprint:
         None stands for what one of them does not have; `DEFAULT` for a setting's default that is
         not known.
         """
-        here, there = flat(self.known), flat(new.known)
         settings = _differences(flat(self.settings), flat(new.settings), DEFAULT)
+        if self.known and new.known:
+            settings = _differences(flat(self.known), flat(new.known))
         return {
-            "settings": {
-                name: (here.get(name) if here else before, there.get(name) if there else after)
-                for name, (before, after) in settings.items()
-            },
+            "settings": settings,
             "modules": _differences(self.modules, new.modules),
             "inputs": _differences(self.inputs, new.inputs),
         }
@@ -80,9 +78,11 @@ class Fingerprint:
     def changes(self, new: "Fingerprint") -> list[str]:
         """What is different in another fingerprint, a clause each."""
         differing = self.differences(new)
+        deciding = _differences(flat(self.settings), flat(new.settings))
         clauses = [
             f"setting {name}: {word(before)} -> {word(after)}"
             for name, (before, after) in differing["settings"].items()
+            if name in deciding  # not one that is new, and at its default
         ]
         for kind in ("modules", "inputs"):
             for name, (before, after) in differing[kind].items():

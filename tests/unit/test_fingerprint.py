@@ -1,11 +1,18 @@
 """Fingerprints follow what settings and source mean."""
 
+import dataclasses
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from pcqc.settings import data as settings_data
+from pcqc.settings import method as settings_method
+from pcqc.settings import models as settings_models
+from pcqc.settings import training as settings_training
 from pcqc_study import source_digests
-from pcqc_study.fingerprint import Fingerprint
+from pcqc_study.fingerprint import FIRST, Fingerprint, as_json
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds import rollouts
 from pcqc_study.settings import load_study
@@ -237,3 +244,35 @@ def test_the_table_of_peers_is_another_once_more_is_made(tmp_path, monkeypatch):
     made.path.mkdir(parents=True)
     made.manifest.write_text("{}")
     assert list(Jobs(study).job("peers").inputs) == ["evaluate infopo C"]
+
+
+def first_defaults() -> dict[str, object]:
+    """`Group.setting` -> its default when results were first made, of groups that jobs are told."""
+    kept = {}
+    for module in (settings_data, settings_method, settings_models, settings_training):
+        for name, group in vars(module).items():
+            if dataclasses.is_dataclass(group) and group.__module__ == module.__name__:
+                for field in dataclasses.fields(group):
+                    made = field.default_factory is not dataclasses.MISSING
+                    default = field.default_factory() if made else field.default
+                    if default is not dataclasses.MISSING:
+                        kept[f"{name}.{field.name}"] = field.metadata.get(FIRST, default)
+    return json.loads(json.dumps(kept))
+
+
+def test_a_default_that_changed_keeps_its_first_value_in_the_field():
+    """A setting at its default is in no fingerprint: unsaid, a new default would remake nothing.
+
+    To change one, give the field `metadata={FIRST: OLD}`. A new setting is added to the file.
+    """
+    path = Path(__file__).with_name("first_defaults.json")
+    assert first_defaults() == json.loads(path.read_text())
+
+
+def test_a_new_default_is_in_the_fingerprint_and_the_first_is_not():
+    @dataclasses.dataclass(frozen=True)
+    class Group:
+        size: int = dataclasses.field(default=3, metadata={FIRST: 2})
+
+    assert as_json(Group(), defaults=False) == {"size": 3}
+    assert as_json(Group(size=2), defaults=False) == {}
