@@ -127,6 +127,7 @@ def write_conversations(
             "case_id": case.case_id,
             "messages": write_conversation(case, instruction, int(rng.choice(counts)), rng),
             "facts": list(case.facts),
+            "origin": case.origin,
         }
         for case in cases
     ]

@@ -20,7 +20,7 @@ from pcqc.system.files import write_json, write_jsonl
 from pcqc.system.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc.settings import Data
+    from pcqc.settings import Data, Protocol
     from pcqc.task import Task
 
 TRAINING = "train"
@@ -30,8 +30,10 @@ CARD = "card "
 def run(task: "Task") -> dict:
     """Write the cases of one set; of the training the SFT conversations too.
 
-    Excluded are cases without facts or initial information, and cases whose opening prompt has more
-    than `protocol.prompt_tokens` tokens. The set's `.exclusions.csv` gives the reason of each.
+    Excluded are cases without facts or initial information, cases whose opening prompt has more
+    than `protocol.prompt_tokens` tokens, and SFT conversations in which the actor would read and
+    write more than the protocol allows. The set's `.exclusions.csv` gives the reason of each. What
+    the patient is taught has no limit: its prompts hold all facts.
 
     Returns:
         `rows` of each file, numbers `excluded` by reason, files `published_otherwise` (with another
@@ -39,13 +41,13 @@ def run(task: "Task") -> dict:
 
     Raises:
         UserError: a converted file with bad rows, an id in two files, a set without usable cases or
-            with another number of them than the study says, a conversation that is too long; a chat
-            template into which no consultation fits.
+            with another number of them than the study says, no conversation that is short enough; a
+            chat template into which no consultation fits.
     """
     (name,), settings, folder = task.arguments, task.settings, task.folder
     # What needs no tokenizer first: a fault of a file ends the job before a model is there.
     if name == TRAINING:
-        cases, places = _read_training(task)
+        cases = _read_training(task)
         released = _released(task) if settings.data.sft else None
         _chat(task, "patient")  # whose template would else be refused only after SFT
     else:
@@ -55,16 +57,18 @@ def run(task: "Task") -> dict:
     if not kept:
         raise UserError(f"'{name}': none of its cases fits; raise protocol.prompt_tokens")
     kept = _keep(kept, len(excluded), settings.expected, settings.data, name)
-    rows = {}
+    empty = sum(row.reason == NOTHING_TO_ASK for row in excluded)
+    rows, counts = {}, {"nothing to ask": empty, "prompt too long": len(excluded) - empty}
     if name == TRAINING:
         _check_sets(kept, settings.data.training_sets)
         if released is None:
             sft, kept = _written(settings.data, kept, chat.instruction)
         else:
             sft = [_row_of(row) for row in released]
-            places = {r.id: f"{settings.data.sft.path}, line {r.origin['row']}" for r in released}
-        _write_sft(task, chat, sft, places)
-        rows["sft.jsonl"] = len(sft)
+        sft, too_long = _short_enough(sft, chat, settings.protocol)
+        _write_sft(task, chat, sft)
+        write_exclusions(folder / "sft.exclusions.csv", too_long)
+        rows["sft.jsonl"], counts["conversation too long"] = len(sft), len(too_long)
     write_cases(folder / f"{name}.jsonl", kept)
     write_exclusions(folder / f"{name}.exclusions.csv", excluded)
     rows[f"{name}.jsonl"] = len(kept)
@@ -74,10 +78,9 @@ def run(task: "Task") -> dict:
     otherwise = published_otherwise(cards, chat.instruction)
     for other in otherwise:
         print(f"note: {other} was published with another system message than the actor's")
-    empty = sum(row.reason == NOTHING_TO_ASK for row in excluded)
     return {
         "rows": rows,
-        "excluded": {"nothing to ask": empty, "prompt too long": len(excluded) - empty},
+        "excluded": counts,
         "published_otherwise": otherwise,
         "sft": "released" if settings.data.sft else "written by data_prep.conversations",
     }
@@ -140,11 +143,8 @@ def _check_sets(cases: Sequence[Case], expected: Mapping[str, int]) -> None:
         )
 
 
-def _read_training(task: "Task") -> tuple[list[Case], dict[str, str]]:
-    """The training cases, and for each id the raw file and its line.
-
-    Raises UserError if two files have a case of one id.
-    """
+def _read_training(task: "Task") -> list[Case]:
+    """The training cases. UserError if two files have a case of one id."""
     files = task.settings.data.training
     cases: list[Case] = []
     places: dict[str, str] = {}
@@ -160,7 +160,7 @@ def _read_training(task: "Task") -> tuple[list[Case], dict[str, str]]:
                 raise UserError(f"{place}: the case '{case.case_id}' is in {other}, too; {remedy}")
             places[case.case_id] = place
             cases.append(case)
-    return cases, places
+    return cases
 
 
 def _released(task: "Task") -> list[SftRow]:
@@ -181,24 +181,41 @@ def _row_of(row: SftRow) -> dict:
     Earlier turns have rows of their own.
     """
     messages = [*row.messages, {"role": "assistant", "content": row.response}]
-    return {"case_id": row.id, "messages": messages, "train": "last"}
+    return {"case_id": row.id, "messages": messages, "train": "last", "origin": row.origin}
 
 
-def _write_sft(
-    task: "Task", chat: ChatFormat, rows: Sequence[dict], places: Mapping[str, str]
-) -> None:
-    """Write SFT rows, and how their states compare with the model's own template.
+def _short_enough(
+    rows: Sequence[dict], chat: ChatFormat, protocol: "Protocol"
+) -> tuple[list[dict], list[Exclusion]]:
+    """Conversations within the actor's limit, and the others with their reason.
 
-    Raises UserError, by the raw row, if one has more tokens than a consultation may have.
+    Raises:
+        UserError: none is.
     """
-    protocol = task.settings.protocol
-    agreement = compare_renderings(chat, rows, protocol.earlier_thinking)
-    (tokens, name), limit = agreement.longest, protocol.prompt_tokens + protocol.response_tokens
-    if tokens > limit:
-        raise UserError(
-            f"{places[name]}: its conversation has {tokens} tokens, over the protocol's {limit}; "
-            "raise protocol.response_tokens or remove the row"
+    limit, kept, excluded = protocol.prompt_tokens + protocol.response_tokens, [], []
+    for row in rows:
+        turns = chat.turns(row["messages"], protocol.earlier_thinking)
+        tokens = max(len(state) + len(response) for state, response in turns)
+        if tokens <= limit:
+            kept.append(row)
+            continue
+        reason = (
+            f"its conversation of {tokens} tokens exceeds protocol.prompt_tokens + "
+            f"protocol.response_tokens = {limit}"
         )
+        file, line = row["origin"]["file"], row["origin"]["row"]
+        excluded.append(Exclusion(file, line, row["case_id"], reason))
+    if not kept:
+        raise UserError(
+            f"none of {len(rows):,} conversations for SFT has at most {limit} tokens; raise "
+            "protocol.response_tokens"
+        )
+    return kept, excluded
+
+
+def _write_sft(task: "Task", chat: ChatFormat, rows: Sequence[dict]) -> None:
+    """Write SFT rows, and how their states compare with the model's own template."""
+    agreement = compare_renderings(chat, rows, task.settings.protocol.earlier_thinking)
     for note in agreement.notes:
         print(f"note: {note}")
     write_jsonl(task.folder / "sft.jsonl", rows)

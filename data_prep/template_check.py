@@ -26,7 +26,6 @@ class Agreement:
         as_chatml: states equal to the plain ChatML text, token for token.
         other_instruction: conversations with another system message than the study's. They keep it
             in SFT, as the paper's conversion preserves the source messages (app:data_provenance).
-        longest: tokens of the longest example that SFT would train on, and its `case_id`.
         differences: the first few: `case_id`, `turn`, the other `rendering`, the first differing
             `token`, and what follows in both (`ours`, `theirs`).
     """
@@ -36,7 +35,6 @@ class Agreement:
     as_template: int = 0
     as_chatml: int = 0
     other_instruction: int = 0
-    longest: tuple[int, str] = (0, "")
     differences: list[dict] = field(default_factory=list)
 
     @property
@@ -61,14 +59,8 @@ def compare_renderings(chat: ChatFormat, rows: Iterable[dict], earlier_thinking:
         messages = row["messages"]
         agreement.conversations += 1
         agreement.other_instruction += messages[0]["content"] != chat.instruction
-        turns = chat.turns(messages, earlier_thinking)
-        states = [state for state, _ in turns]
+        states = [state for state, _ in chat.turns(messages, earlier_thinking)]
         first = len(states) - 1 if row.get("train") == "last" else 0
-        trained = turns[first:]
-        if facts := row.get("facts"):  # the patient is trained on its answers too
-            trained += chat.answers(messages, facts)
-        tokens = max(len(state) + len(response) for state, response in trained)
-        agreement.longest = max(agreement.longest, (tokens, row["case_id"]))
         for turn in range(first, len(states)):
             before = messages[: 2 * turn + 2]
             agreement.turns += 1

@@ -16,12 +16,7 @@ from pcqc.system.manifest import checked
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.task import Task
 from pcqc.training.batching import TokenModel
-from pcqc.training.sft import (
-    Conversation,
-    examples_of,
-    read_conversations,
-    sft_plan,
-)
+from pcqc.training.sft import examples_of, read_conversations, sft_plan
 from pcqc.training.supervised import Example, train_supervised
 
 
@@ -56,7 +51,7 @@ def _fine_tune(task: Task, epochs: dict[str, int], processes: Processes) -> list
     first = next(iter(epochs))
     start = role_weights(task, first)
     chat = chat_format(task, start.folder)
-    examples = _examples(task, chat)  # before the model: a fault of the file needs none
+    examples = _examples(task, chat, limited=first == "actor")  # before the model: a fault of the file needs none
     model = start.load()
     settings = dataclasses.replace(task.settings.sft, epochs=max(epochs.values()))
     plan = sft_plan(examples, settings, "sft", task.settings.tokens_per_micro_batch)
@@ -93,28 +88,25 @@ def _leave_as_it_starts(task: Task, role: str) -> None:
     save_folder(task.folder / role, copy, {"epochs": 0})
 
 
-def _examples(task: Task, chat: ChatFormat) -> list[list[Example]]:
-    """Of each conversation its examples, every state built as a consultation builds it."""
+def _examples(task: Task, chat: ChatFormat, limited: bool) -> list[list[Example]]:
+    """Of each conversation its examples, every state built as a consultation builds it.
+
+    Raises:
+        UserError: a conversation is longer than the protocol lets the actor's be, and `limited`.
+    """
     path: Path = checked(task.inputs["conversations"])
     protocol = task.settings.protocol
-    examples = [
-        examples_of(_turns(conversation, chat, protocol.earlier_thinking))
-        for conversation in read_conversations(path)
-    ]
-    limit = protocol.prompt_tokens + protocol.response_tokens
-    longest = max(len(example.tokens) for examples_ in examples for example in examples_)
-    if longest > limit:
-        raise UserError(
-            f"{path}: a conversation has {longest} tokens, over the protocol's {limit}; raise "
-            "protocol.response_tokens or remove the row"
-        )
+    limit, examples = protocol.prompt_tokens + protocol.response_tokens, []
+    for conversation in read_conversations(path):
+        turns = chat.turns(conversation.messages, protocol.earlier_thinking)
+        turns = turns if conversation.train == "all" else turns[-1:]
+        longest = max(len(state) + len(response) for state, response in turns)
+        if limited and longest > limit:
+            raise UserError(
+                f"{path}: a conversation has {longest} tokens, over the protocol's {limit}; raise "
+                "protocol.response_tokens or remove the row"
+            )
+        if conversation.facts:  # the patient's own prompts hold all of them
+            turns += chat.answers(conversation.messages, conversation.facts)
+        examples.append(examples_of(turns))
     return examples
-
-
-def _turns(conversation: Conversation, chat: ChatFormat, earlier_thinking: str) -> list:
-    """(state, response) token ids of each turn to train on."""
-    turns = chat.turns(conversation.messages, earlier_thinking)
-    turns = turns if conversation.train == "all" else turns[-1:]
-    if conversation.facts:
-        turns += chat.answers(conversation.messages, conversation.facts)
-    return turns

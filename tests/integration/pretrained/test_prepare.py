@@ -9,8 +9,8 @@ import shutil
 import pytest
 from damage import DAMAGES
 from hand_made import finish_job, folder_of
-from helpers import changed, make_tokenizer, tiny_model
-from real_data import convert, prepare, prepared
+from helpers import changed, make_case, make_tokenizer, tiny_model
+from real_data import convert, lay_down, prepare, prepared
 
 from data_prep.convert import convert_file
 from pcqc.cases.case import read_cases
@@ -87,6 +87,36 @@ def test_cases_of_written_conversations_train_nothing_else(study):
     assert prepared(study, "train")["sft"] == "written by data_prep.conversations"
     templates = Jobs(study).cases("train").latest.with_name("templates.json")
     assert read_json(templates)["as_template"] == 8
+
+
+def test_conversations_over_the_actors_limit_are_left_out_and_listed(study):
+    rows = [
+        make_case(i, case_id=f"train-{i}", facts=("He coughs. " * (100 if i % 2 else 1),))
+        for i in range(12)
+    ]
+    origin = {"file": "train.jsonl"}
+    rows = [dataclasses.replace(r, origin={**origin, "row": i}) for i, r in enumerate(rows)]
+    lay_down(study, "train", rows)
+    # Both the topic of the facts and another are asked about.
+    study = changed(changed(study, "data.sft_questions", (2,)), "data.sft_cases", 8)
+    study = changed(study, "protocol.response_tokens", 900)
+    prepare(study)
+    folder = Jobs(study).cases("sft").latest.parent
+    kept = [row["case_id"] for _, row in read_jsonl(folder / "sft.jsonl")]
+    with open(folder / "sft.exclusions.csv", newline="") as file:
+        excluded = list(csv.DictReader(file))
+    assert len(kept) + len(excluded) == 8
+    assert all(int(name.removeprefix("train-")) % 2 == 0 for name in kept)
+    assert all(int(row["row"]) % 2 == 1 for row in excluded)
+    assert re.fullmatch(
+        r"its conversation of 1,?\d{3} tokens exceeds protocol.prompt_tokens \+ "
+        r"protocol.response_tokens = 1060",
+        excluded[0]["reason"],
+    )
+    assert prepared(study, "train")["excluded"]["conversation too long"] == len(excluded)
+    assert prepared(study, "train")["rows"]["sft.jsonl"] == len(kept)
+    with pytest.raises(UserError, match="none of 8 conversations for SFT has at most 161 tokens"):
+        prepare(changed(study, "protocol.response_tokens", 1))
 
 
 def test_conversations_that_take_every_case_are_refused(study):

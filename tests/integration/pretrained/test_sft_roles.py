@@ -12,7 +12,7 @@ from pcqc.errors import UserError
 from pcqc.models.folder import save_model
 from pcqc.settings import Pretrained
 from pcqc.system.files import read_jsonl, sha256_file
-from pcqc_study.graph import latest
+from pcqc_study.graph import Jobs, latest
 from pcqc_study.run_job import run_job
 
 
@@ -43,9 +43,15 @@ def test_the_patient_is_a_checkpoint_of_the_actors_training(taught):
     assert first == losses[:2]
 
 
-def test_a_conversation_over_the_limit_is_refused(taught, study):
-    with pytest.raises(UserError, match=r"over the protocol's \d+; raise protocol\.response_"):
-        taught(changed(study, "protocol.response_tokens", 10))
+def test_the_actors_limit_is_not_asked_of_the_patients_prompts(taught, study):
+    study = changed(study, "protocol.response_tokens", 400)  # the patient's have 1,000 and more
+    taught(study, epochs=1, patient_epochs=1)
+    shorter = changed(study, "protocol.response_tokens", 10)
+    longer = Jobs(study).cases("train").latest.parent
+    shutil.copytree(longer, folder_of(shorter, "prepare", "train"), dirs_exist_ok=True)
+    finish_job(shorter, "prepare", "train")
+    with pytest.raises(UserError, match=r"over the protocol's 170; raise protocol\.response_"):
+        run_job(shorter, "sft")
 
 
 def test_a_patient_without_epochs_is_the_pretrained_model(taught, study):
