@@ -19,6 +19,16 @@ _TEX = {
     "≤": r"$\leq$", "≥": r"$\geq$", "“": "``", "”": "''", "’": "'",
     "↑": r"$\uparrow$", "↓": r"$\downarrow$",
 }  # fmt: skip
+_GREEK = (
+    ("αγδεζηθικλμνξπρυφχψω", "alpha gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi "
+     "pi rho upsilon phi chi psi omega"),
+    ("ΓΘΛΞΠΣΦΨΩ", "Gamma Theta Lambda Xi Pi Sigma Phi Psi Omega"),
+)  # fmt: skip
+_TEX |= {
+    letter: rf"$\{name}$"
+    for letters, names in _GREEK
+    for letter, name in zip(letters, names.split(), strict=True)
+}
 _LONG = 32  # characters of a text that is set as a paragraph
 _MANY = 8  # columns
 

@@ -40,21 +40,23 @@ def latex() -> str | None:
 
 
 def write(collected: Collected, folder: Path) -> list[Path]:
-    """Write `paper.tex` and, where a LaTeX is installed, `paper.pdf`, beside tables and figures.
+    """Write `paper.tex` and, where LaTeX can set it, `paper.pdf`, beside tables and figures.
+
+    LaTeX is optional: where it is missing, lacks a package or has no letters for a title, a line
+    says so.
 
     Returns:
         the files written; equal inputs give equal bytes.
-
-    Raises:
-        UserError: LaTeX stops.
     """
-    written = [folder / "paper.tex"]
-    write_atomic(written[0], document(collected))
-    if latex():
-        pdf, _ = compiled(written[0])
-        written.append(folder / "paper.pdf")
-        write_atomic(written[1], pdf)
-    return written
+    text, pdf = folder / "paper.tex", folder / "paper.pdf"
+    write_atomic(text, document(collected))
+    pdf.unlink(missing_ok=True)  # that of an earlier text
+    try:
+        write_atomic(pdf, compiled(text)[0])
+    except UserError as problem:
+        print(f"{problem}; paper.tex was written, paper.pdf was skipped")
+        return [text]
+    return [text, pdf]
 
 
 def document(collected: Collected) -> str:
@@ -102,19 +104,25 @@ def compiled(path: Path) -> tuple[bytes, str]:
     """The PDF of a .tex file and LaTeX's log; LaTeX runs in its folder and leaves nothing there.
 
     Raises:
-        UserError: LaTeX stops.
+        UserError: LaTeX is missing, cannot be started, or stops.
     """
+    if not latex():
+        raise UserError(f"{_NAME} is not installed")
     with tempfile.TemporaryDirectory() as scratch:
         command = [
             latex(), "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape",
             f"-output-directory={scratch}", path.name,
         ]  # fmt: skip
         environment = {**os.environ, "SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1"}
-        done = subprocess.run(
-            command, cwd=path.parent, env=environment, capture_output=True, check=False
-        )
+        try:
+            done = subprocess.run(
+                command, cwd=path.parent, env=environment, capture_output=True, check=False
+            )
+        except OSError as problem:
+            raise UserError(f"{path}: {_NAME}: {problem.strerror}") from None
         log = done.stdout.decode(errors="replace")
-        if done.returncode:
+        made = Path(scratch) / path.with_suffix(".pdf").name
+        if done.returncode or not made.exists():
             reason = next((line for line in log.splitlines() if line.startswith("!")), "it stopped")
             raise UserError(f"{path}: {_NAME}: {reason.strip('! .')}; run it there to see more")
-        return (Path(scratch) / path.with_suffix(".pdf").name).read_bytes(), log
+        return made.read_bytes(), log

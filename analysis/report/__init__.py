@@ -34,8 +34,6 @@ def run(task: "Task", study: Study) -> None:
     tables.write(collected, folder)
     figures.write(collected, folder)
     paper.write(collected, folder)
-    if not paper.latex():
-        print("pdflatex is not installed: paper.tex was written, paper.pdf was skipped")
     transcripts.write(study, folder)
     write(collected, folder, task.inputs.get(LOST_POINTS))
     show(study, folder)

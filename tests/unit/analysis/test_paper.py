@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis import figures, paper
+from analysis.formats import escape_tex
 from analysis.tables_and_figures import FORMS, contents
 from pcqc.errors import UserError
 
@@ -52,9 +53,46 @@ def test_pdf_fits_its_pages_and_repeats_byte_for_byte(collected, drawn, tmp_path
     assert not re.findall(r"Overfull \\hbox.*", log)
 
 
-def test_without_latex_the_text_alone_is_written(collected, tmp_path, monkeypatch):
+STOPS = {
+    "no package": (
+        r"echo '! LaTeX Error: File `booktabs.sty'\'' not found.'; exit 1",
+        "LaTeX Error: File `booktabs.sty' not found; run it there to see more",
+    ),
+    "no letter": (
+        "echo '! LaTeX Error: Unicode character 中 (U+4E2D)'; exit 1",
+        "LaTeX Error: Unicode character 中 (U+4E2D); run it there to see more",
+    ),
+    "killed": ("kill -9 $$", "it stopped; run it there to see more"),
+    "no pages": ("exit 0", "it stopped; run it there to see more"),
+}
+
+
+@pytest.mark.parametrize(("script", "reason"), STOPS.values(), ids=STOPS)
+def test_a_latex_that_stops_is_a_line_and_no_failure(
+    collected, tmp_path, monkeypatch, capsys, script, reason
+):
+    program = tmp_path / "pdflatex"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(paper, "latex", lambda: str(program))
+    text = tmp_path / "paper.tex"
+    text.with_suffix(".pdf").write_bytes(b"of an earlier text")
+    assert paper.write(collected, tmp_path) == [text]
+    assert not text.with_suffix(".pdf").exists()
+    assert capsys.readouterr().out == (
+        f"{text}: pdflatex: {reason}; paper.tex was written, paper.pdf was skipped\n"
+    )
+
+
+def test_without_latex_the_text_alone_is_written(collected, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(paper, "latex", lambda: None)
     assert paper.write(collected, tmp_path) == [tmp_path / "paper.tex"]
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line == "pdflatex is not installed; paper.tex was written, paper.pdf was skipped"
+
+
+def test_greek_letters_of_a_title_are_set_as_math():
+    assert escape_tex("γ of μ, Ω") == r"$\gamma$ of $\mu$, $\Omega$"
 
 
 @LATEX
