@@ -31,7 +31,7 @@ from pcqc.models.folder import save_model
 from pcqc.models.pretrained import install
 from pcqc.roles.patient import Inquiry
 from pcqc.settings import Server
-from pcqc.system.processes import SINGLE_PROCESS, Processes, launched, require_gpu, shutdown
+from pcqc.system.processes import SINGLE_PROCESS, Processes, launched, leaving, require_gpu
 from pcqc.system.terminal import show
 from pcqc.task import Task
 from pcqc.training.policy import Policy
@@ -144,9 +144,8 @@ def _try_here(study: Study, shown: int) -> None:
     """The trial in this process, which may be one of several: the launcher ends the others."""
     cases = _cases(study, shown) if shown else []
     processes = join_job(study)
-    with tempfile.TemporaryDirectory(prefix="pcqc-doctor-") as folder:
+    with leaving(processes), tempfile.TemporaryDirectory(prefix="pcqc-doctor-") as folder:
         _trial(study, processes, Path(folder), cases)
-    shutdown(processes)
 
 
 def _cases(study: Study, count: int) -> list[Case]:
@@ -164,7 +163,7 @@ def _measure_here(study: Study, method: str, updates: int) -> None:
     """The measurement in this process, which may be one of several."""
     processes = join_job(study)
     single_threaded(study.deterministic)
-    with _line("updates", processes) as notes:
+    with leaving(processes), _line("updates", processes) as notes:
         if record := measure(study, method, processes, updates):
             notes.append(f"{updates} of {record['method']} after a first one")
             for phase, share in utilisations(record).items():
@@ -172,7 +171,6 @@ def _measure_here(study: Study, method: str, updates: int) -> None:
                 notes.append(f"{phase} {seconds:.3g} s at {100 * share:.3g} % of a product's speed")
             notes.append(f"gap {record['measured']['gap/mean']:.2g} a token")
             notes.append(f"`pcqc plan {study.name}` now has this method's hours")
-    shutdown(processes)
 
 
 def _trial(study: Study, processes: Processes, scratch: Path, cases: Sequence[Case]) -> None:

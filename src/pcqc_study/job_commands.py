@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from pcqc.system.processes import shutdown
+from pcqc.system.processes import leaving
 
 HELP = {
     "file": "name of the file: train, sft or a benchmark",
@@ -96,5 +96,6 @@ def _run(arguments: argparse.Namespace) -> None:
         fingerprint = ["--fingerprint", arguments.fingerprint] if arguments.fingerprint else []
         return launch([arguments.kind, arguments.study, *values, *fingerprint], count)
     processes = join_job(study)
-    run_job(study, arguments.kind, *values, fingerprint=arguments.fingerprint, processes=processes)
-    shutdown(processes)
+    with leaving(processes):
+        fingerprint = arguments.fingerprint
+        run_job(study, arguments.kind, *values, fingerprint=fingerprint, processes=processes)

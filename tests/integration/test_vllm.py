@@ -279,6 +279,19 @@ def test_a_killed_learner_leaves_no_vllm_behind(folders):
 
 
 @pytest.mark.long  # each starts vLLM anew, in another process
+def test_a_process_that_cannot_read_its_weights_is_named_by_that(tmp_path):
+    """`test_overheard.py` has other causes, without vLLM."""
+    from pcqc_gpu.engines.vllm import VllmEngine
+
+    make_model(0, tied=True).save_pretrained(tmp_path)
+    make_tokenizer().save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"vLLM does not start .*: SafetensorError: [^\n]*$"):
+        VllmEngine(tmp_path, cache_tokens=4096, own_process=True)
+
+
+@pytest.mark.long  # each starts vLLM anew, in another process
 def test_in_a_process_of_its_own_beneath_a_launcher(folders, monkeypatch):
     """Last of all: when it closes, vLLM forgets what engines within this process need."""
     from pcqc_gpu.engines.vllm import VllmEngine

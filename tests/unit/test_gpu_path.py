@@ -113,6 +113,25 @@ def test_a_placement_on_a_gpu_is_refused_without_one(tmp_path):
     processes.require_gpu("CPU")
 
 
+def test_a_process_without_others_leaves_its_group_after_an_error(monkeypatch):
+    """NCCL would warn below the error that nobody did."""
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    joined = processes.join([0])
+    with pytest.raises(UserError), processes.leaving(joined):
+        raise UserError("no memory")
+    assert not torch.distributed.is_initialized()
+    # One of several leaves it to the launcher, which prints the error last.
+    calls = []
+    monkeypatch.setattr(processes, "shutdown", calls.append)
+    several = processes.Processes(0, 2)
+    with pytest.raises(UserError), processes.leaving(several):
+        raise UserError("no memory")
+    assert not calls
+    with processes.leaving(several):
+        pass
+    assert calls == [several]
+
+
 @pytest.mark.parametrize(("has_gpu", "asked"), [(True, True), (True, False), (False, True)])
 def test_one_setting_asks_for_deterministic_kernels(monkeypatch, has_gpu, asked):
     calls = []

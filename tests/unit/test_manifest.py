@@ -1,11 +1,13 @@
 """Results on disk: manifests vouch for every file, and what an edit leaves to do."""
 
+import importlib.metadata
 import json
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import damage
+import numpy as np
 import pytest
 from hand_made import finish_all, finish_job
 from small_runs import small_study
@@ -50,6 +52,17 @@ def made(job: Job, **texts: str) -> Job:
 
     perform(job, work)
     return job
+
+
+def test_a_manifest_has_the_versions_that_were_imported(tmp_path, monkeypatch):
+    """Where another installation stands earlier on the path, that is not what computed."""
+    other = tmp_path / "path" / "numpy-0.1.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")
+    monkeypatch.syspath_prepend(other.parent)
+    assert importlib.metadata.version("numpy") == "0.1"
+    job = made(make_job(tmp_path), a="1")
+    assert read_manifest(job.path)["machine"]["numpy"] == np.__version__
 
 
 def test_a_finished_result_has_a_manifest_and_is_never_written_again(tmp_path):

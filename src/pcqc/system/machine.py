@@ -1,9 +1,9 @@
 """The machine that a result was made on, as manifests record it, and its clock."""
 
 import contextlib
-import functools
 import importlib.metadata
 import platform
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,15 +11,21 @@ from pathlib import Path
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "vllm", "deepspeed")
 
 
-@functools.cache
 def machine() -> dict[str, str]:
-    """Where a job runs: host, processor, Python, and versions of the packages that compute."""
+    """Where a job runs: host, processor, Python, and versions of the packages that compute.
+
+    A package that this process has imported is asked itself: another installation of it may stand
+    earlier on the path, or have another name, as vLLM's build for CPUs has.
+    """
     entries = {
         "host": platform.node(),
         "processor": _processor(),
         "python": platform.python_version(),
     }
     for name in PACKAGES:
+        if version := getattr(sys.modules.get(name), "__version__", None):
+            entries[name] = str(version)
+            continue
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             entries[name] = importlib.metadata.version(name)
     return entries

@@ -10,6 +10,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -141,8 +142,24 @@ def join(devices: Sequence[int]) -> Processes:
     return Processes(rank, count, dist.new_group(backend="gloo", timeout=TIMEOUT), store)
 
 
+@contextmanager
+def leaving(processes: Processes) -> Iterator[None]:
+    """Leave the process group at the end of the block.
+
+    After an error only a process without others does: it might wait for them. NCCL warns of a
+    group that nobody left, below our own last line.
+    """
+    try:
+        yield
+    except Exception:
+        if processes.count == 1:
+            shutdown(processes)
+        raise
+    shutdown(processes)
+
+
 def shutdown(processes: Processes) -> None:
-    """Leave the process group at the end of a job that succeeded."""
+    """Leave the process group, as all of its processes do."""
     if processes.group is not None:
         from torch.distributed import destroy_process_group
 

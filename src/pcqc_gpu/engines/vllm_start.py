@@ -9,7 +9,8 @@ from pathlib import Path
 
 import torch
 
-from pcqc.errors import UserError, reason
+from pcqc.errors import UserError
+from pcqc_gpu.engines.overheard import overhear
 
 # Set by launchers of several processes; vLLM would take itself for one of those processes.
 LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -43,16 +44,19 @@ def start(
     if float32_head:
         settings["hf_overrides"] = {"head_dtype": "float32"}
     torch.cuda.empty_cache()  # what the learner's allocator keeps unused is not free for vLLM
-    try:
-        with _environment(shared, tensor_parallel):
+    with _environment(shared, tensor_parallel), overhear() as heard:
+        try:
             from vllm.platforms import current_platform
 
             if current_platform.is_cpu():
                 return vllm.LLM(**settings | _on_cpu(folder, settings))
             return vllm.LLM(**settings | _on_gpu(folder, settings, working_gib))
-    except (ValueError, RuntimeError) as problem:
-        why = reason(problem)
-        raise UserError(f"{folder}: vLLM does not start with this model: {why}") from problem
+        except UserError:
+            raise
+        except Exception as problem:
+            failure = problem
+    why = heard.cause(failure)
+    raise UserError(f"{folder}: vLLM does not start with this model: {why}") from failure
 
 
 def _settings(folder: Path, dtype: str, batch_size: int, cache_tokens: int, split: int) -> dict:

@@ -15,6 +15,7 @@ DEVICES = {
     "A800": 80.0,
     "L40S": 45.0,
     "RTX-4090": 24.0,
+    "GPU": 24.0,  # whichever there is, of at least so much
     "CPU": 16.0,  # a process on a core of a common machine: small models only
 }
 

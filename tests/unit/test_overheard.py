@@ -1,0 +1,123 @@
+"""Why an engine in a process of its own does not start, as the last line says it."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from helpers import make_tokenizer, tiny_model
+
+from pcqc.errors import UserError
+from pcqc_gpu.engines import vllm_start
+from pcqc_gpu.engines.overheard import last_exception, overhear
+
+POINTER = "Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+# What a process of vLLM's ends with: what it does, and the cause in the last line.
+ENDS = {
+    "missing package": (
+        "import flashinfer_that_is_missing",
+        "ModuleNotFoundError: No module named 'flashinfer_that_is_missing'",
+    ),
+    "no memory": (
+        "import torch; raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 G')",
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 2 G",
+    ),
+    "wrong driver": (
+        "raise RuntimeError('The NVIDIA driver on your system is too old (found version 12020).')",
+        "RuntimeError: The NVIDIA driver on your system is too old (found version 12020).",
+    ),
+    "corrupt weights": (
+        "from safetensors import safe_open; safe_open(__file__, 'np')",
+        "SafetensorError: Error while deserializing header: header too large",
+    ),
+    "head size": (
+        "raise ValueError('Head size 48 is not supported by FLASH_ATTN.')",
+        "ValueError: Head size 48 is not supported by FLASH_ATTN.",
+    ),
+    "kill": ("import os; os.kill(os.getpid(), 9)", "its process EngineCore was killed (SIGKILL)"),
+}
+# As vLLM's processes do: what is printed has a prefix, and an error is logged, then raised again.
+CHILD = """
+import datetime, os, sys, traceback
+try:
+    {work}
+except Exception:
+    lines = traceback.format_exc().splitlines()
+    for line in ["EngineCore failed to start.", *lines]:
+        print("(EngineCore pid=7) ERROR 11-27 16:50:00 [core.py:936]", line, file=sys.stderr)
+    for line in ["Process EngineCore:", *lines]:
+        print("(EngineCore pid=7)", line, file=sys.stderr)
+    sys.exit(1)
+"""
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Starts an engine whose process does `work`; what is raised points to that process's lines."""
+    pytest.importorskip("vllm")
+    tiny_model(head_dim=32).save_pretrained(tmp_path)
+    make_tokenizer().save_pretrained(tmp_path)
+    script = tmp_path / "child.py"
+
+    def run(work):
+        def refuse(**settings):
+            script.write_text(CHILD.format(work=work))
+            status = subprocess.run([sys.executable, str(script)], check=False).returncode
+            raise RuntimeError(POINTER.format({"EngineCore": status}))
+
+        monkeypatch.setattr(vllm_start, "_vllm", lambda: SimpleNamespace(LLM=refuse))
+        vllm_start.start(
+            tmp_path,
+            dtype="float32",
+            batch_size=1,
+            cache_tokens=128,
+            tensor_parallel=1,
+            sleeps=False,
+            working_gib=1.0,
+            float32_head=False,
+            shared=False,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(("work", "cause"), ENDS.values(), ids=ENDS)
+def test_the_line_ends_in_the_cause(start, work, cause, capfd):
+    with pytest.raises(UserError) as caught:
+        start(work)
+    assert str(caught.value).endswith(f": vLLM does not start with this model: {cause}")
+    assert "\n" not in str(caught.value)
+    shown = capfd.readouterr().err
+    assert ("EngineCore failed to start" in shown) is ("killed" not in cause)
+
+
+def test_of_several_processes_the_first_to_fail_is_named():
+    lines = """\
+(Worker_TP1 pid=9) ERROR 11-27 16:50:00 [executor.py:880] WorkerProc failed to start.
+(Worker_TP1 pid=9) ERROR 11-27 16:50:00 [executor.py:880] Traceback (most recent call last):
+(Worker_TP0 pid=8) ERROR 11-27 16:50:01 [executor.py:880] Traceback (most recent call last):
+(Worker_TP1 pid=9) ERROR 11-27 16:50:00 [executor.py:880]   File "a.py", line 1, in b
+(Worker_TP1 pid=9) ERROR 11-27 16:50:00 [executor.py:880]
+(Worker_TP1 pid=9) ERROR 11-27 16:50:00 [executor.py:880] KeyError: 'lm_head'
+(Worker_TP0 pid=8) ERROR 11-27 16:50:01 [executor.py:880] DistNetworkError: peer is gone
+(Worker_TP1 pid=9) Traceback (most recent call last):
+(Worker_TP1 pid=9) ValueError: no weights for lm_head
+(EngineCore pid=7) Traceback (most recent call last):
+(EngineCore pid=7) Exception: WorkerProc initialization failed. See stack trace for root cause.
+""".splitlines()
+    assert last_exception(lines) == "ValueError: no weights for lm_head"
+    assert last_exception(lines[-2:]) is None
+
+
+def test_a_process_is_heard_after_it_has_started(capfd):
+    """What it prints later is still shown, where standard error is."""
+    with overhear() as heard:
+        child = subprocess.Popen(
+            [sys.executable, "-c", "import sys; input(); print('later', file=sys.stderr)"],
+            stdin=subprocess.PIPE,
+        )
+    print("of this process", file=sys.stderr)
+    child.communicate(b"\n")
+    heard.thread.join(10)
+    assert capfd.readouterr().err == "of this process\nlater\n"
+    assert list(heard.lines) == ["later", ""]
