@@ -8,7 +8,7 @@ import torch
 def single_threaded(deterministic: bool = False) -> None:
     """Use one torch thread (or the environment's OMP_NUM_THREADS) and deterministic algorithms.
 
-    Small models are fastest with one thread, and sums have one order, so results repeat.
+    Small models are fastest with one thread, and sums have one order, so results repeat on a CPU.
 
     Args:
         deterministic: on a GPU too, as `placement.deterministic` says; call this before a model or

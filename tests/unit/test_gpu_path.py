@@ -14,6 +14,7 @@ from pcqc.errors import UserError
 from pcqc.jobs import make_roles as setup
 from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.system import processes
+from pcqc.system.machine import machine
 from pcqc_gpu.engines import vllm_start
 from pcqc_gpu.engines.vllm import VllmEngine
 from pcqc_gpu.planning.architecture import architecture
@@ -111,6 +112,19 @@ def test_a_placement_on_a_gpu_is_refused_without_one(tmp_path):
     with pytest.raises(UserError, match=r"placement\.device is H100, .*; run `make gpu`"):
         make_engine(task_of(study), "actor", Weights(tmp_path, "bfloat16"))
     processes.require_gpu("CPU")
+
+
+@pytest.mark.parametrize(("asked", "line"), [(True, "on"), (False, "off")])
+def test_what_a_gpu_made_says_whether_samples_depend_on_their_batch(monkeypatch, asked, line):
+    assert "batch_invariant" not in machine()  # on a CPU they do not
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H100 80GB HBM3")
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", lambda *_, **__: None)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    single_threaded(changed(load_study("real"), "placement.deterministic", asked).deterministic)
+    assert machine()["batch_invariant"] == line
+    assert machine()["gpu"] == "NVIDIA H100 80GB HBM3"
 
 
 def test_a_process_without_others_leaves_its_group_after_an_error(monkeypatch):

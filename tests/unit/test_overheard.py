@@ -36,7 +36,7 @@ ENDS = {
     ),
     "kill": ("import os; os.kill(os.getpid(), 9)", "its process EngineCore was killed (SIGKILL)"),
 }
-# As vLLM's processes do: what is printed has a prefix, and an error is logged, then raised again.
+# As vLLM's processes do: an error is logged to standard output, then raised again.
 CHILD = """
 import datetime, os, sys, traceback
 try:
@@ -44,9 +44,9 @@ try:
 except Exception:
     lines = traceback.format_exc().splitlines()
     for line in ["EngineCore failed to start.", *lines]:
-        print("(EngineCore pid=7) ERROR 11-27 16:50:00 [core.py:936]", line, file=sys.stderr)
+        print("(EngineCore pid=7) ERROR 11-27 16:50:00 [core.py:936]", line)
     for line in ["Process EngineCore:", *lines]:
-        print("(EngineCore pid=7)", line, file=sys.stderr)
+        print(line, file=sys.stderr)
     sys.exit(1)
 """
 
@@ -87,8 +87,9 @@ def test_the_line_ends_in_the_cause(start, work, cause, capfd):
         start(work)
     assert str(caught.value).endswith(f": vLLM does not start with this model: {cause}")
     assert "\n" not in str(caught.value)
-    shown = capfd.readouterr().err
-    assert ("EngineCore failed to start" in shown) is ("killed" not in cause)
+    shown = capfd.readouterr()
+    assert ("EngineCore failed to start" in shown.out) is ("killed" not in cause)
+    assert ("Process EngineCore:" in shown.err) is ("killed" not in cause)
 
 
 def test_of_several_processes_the_first_to_fail_is_named():
@@ -102,22 +103,22 @@ def test_of_several_processes_the_first_to_fail_is_named():
 (Worker_TP0 pid=8) ERROR 11-27 16:50:01 [executor.py:880] DistNetworkError: peer is gone
 (Worker_TP1 pid=9) Traceback (most recent call last):
 (Worker_TP1 pid=9) ValueError: no weights for lm_head
-(EngineCore pid=7) Traceback (most recent call last):
-(EngineCore pid=7) Exception: WorkerProc initialization failed. See stack trace for root cause.
+Process EngineCore:
+Traceback (most recent call last):
+Exception: WorkerProc initialization failed. See stack trace for root cause.
 """.splitlines()
     assert last_exception(lines) == "ValueError: no weights for lm_head"
     assert last_exception(lines[-2:]) is None
 
 
 def test_a_process_is_heard_after_it_has_started(capfd):
-    """What it prints later is still shown, where standard error is."""
+    """What it prints later is still shown, each where it belongs."""
+    code = "import sys; input(); print('later', file=sys.stderr); print('beside')"
     with overhear() as heard:
-        child = subprocess.Popen(
-            [sys.executable, "-c", "import sys; input(); print('later', file=sys.stderr)"],
-            stdin=subprocess.PIPE,
-        )
+        child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     print("of this process", file=sys.stderr)
     child.communicate(b"\n")
-    heard.thread.join(10)
-    assert capfd.readouterr().err == "of this process\nlater\n"
-    assert list(heard.lines) == ["later", ""]
+    for thread in heard.threads:
+        thread.join(10)
+    assert capfd.readouterr() == ("beside\n", "of this process\nlater\n")
+    assert {"later", "beside"} <= set(heard.lines)

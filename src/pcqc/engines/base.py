@@ -123,7 +123,8 @@ class Engine(Protocol):
     ) -> Sequence[Sequence[Completion | Failure]]:
         """One list of completions per request, one completion per stream of it, in order.
 
-        What is drawn depends on weights, prompt and stream alone; not on the other requests.
+        What is drawn depends on weights, prompt and stream alone; not on the other requests. On a
+        GPU this holds with `placement.deterministic` alone (docs/engines.md, what repeats exactly).
         """
 
     def next_logprobs(

@@ -51,7 +51,9 @@ def _fine_tune(task: Task, epochs: dict[str, int], processes: Processes) -> list
     first = next(iter(epochs))
     start = role_weights(task, first)
     chat = chat_format(task, start.folder)
-    examples = _examples(task, chat, limited=first == "actor")  # before the model: a fault of the file needs none
+    examples = _examples(
+        task, chat, limited=first == "actor"
+    )  # before the model: a fault of the file needs none
     model = start.load()
     settings = dataclasses.replace(task.settings.sft, epochs=max(epochs.values()))
     plan = sft_plan(examples, settings, "sft", task.settings.tokens_per_micro_batch)

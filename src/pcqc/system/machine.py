@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.metadata
+import os
 import platform
 import sys
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "vllm", "deepspeed")
 
 
 def machine() -> dict[str, str]:
-    """Where a job runs: host, processor, Python, and versions of the packages that compute.
+    """Where a job runs: host, processor, GPU, Python, versions of the packages that compute.
 
     A package that this process has imported is asked itself: another installation of it may stand
     earlier on the path, or have another name, as vLLM's build for CPUs has.
@@ -28,7 +29,16 @@ def machine() -> dict[str, str]:
             continue
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             entries[name] = importlib.metadata.version(name)
-    return entries
+    return entries | _gpu()
+
+
+def _gpu() -> dict[str, str]:
+    """Of a process that used a GPU: which, and whether its samples depend on their batch."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return {}
+    invariant = os.environ.get("VLLM_BATCH_INVARIANT", "0") != "0"
+    return {"gpu": cuda.get_device_name(), "batch_invariant": "on" if invariant else "off"}
 
 
 def now() -> str:

@@ -1,6 +1,7 @@
-"""What processes beneath this one write to standard error: still shown, and remembered.
+"""What processes beneath this one print: still shown, and remembered.
 
-vLLM's own processes print why they end, tens of lines above the error that reaches this one.
+vLLM's own processes print why they end, tens of lines above the error that reaches this one; what
+they log goes to standard output.
 """
 
 import os
@@ -26,27 +27,47 @@ _ENDED = re.compile(r"'([^']+)': (-?\d+)")  # name and exit status
 
 
 class Overheard:
-    """Lines that were written to standard error, by this process or one that it started."""
+    """Lines that were printed, by this process or one that it started.
 
-    def __init__(self):
+    Args:
+        descriptors: of standard output and standard error.
+    """
+
+    def __init__(self, descriptors: tuple[int, ...] = (1, 2)):
         self.lines: deque[str] = deque(maxlen=KEPT)
-        self.reader, self.writer = os.pipe()
-        self.shown = os.dup(2)
-        self.thread = threading.Thread(target=self._pass_on, daemon=True)
+        self.shown = {number: os.dup(number) for number in descriptors}
+        self.threads = []
 
-    def _pass_on(self) -> None:
+    def begin(self) -> None:
+        """Take the place of what is shown."""
+        for number, shown in self.shown.items():
+            reader, writer = os.pipe()
+            os.dup2(writer, number)
+            os.close(writer)
+            thread = threading.Thread(target=self._pass_on, args=(reader, shown), daemon=True)
+            thread.start()
+            self.threads.append(thread)
+
+    def end(self) -> None:
+        """Give it back; who has started meanwhile is heard on."""
+        for number, shown in self.shown.items():
+            os.dup2(shown, number)
+
+    def _pass_on(self, reader: int, shown: int) -> None:
+        """Until nobody can write any more."""
         rest = b""
-        while part := os.read(self.reader, 65536):
-            os.write(self.shown, part)
+        while part := os.read(reader, 65536):
+            os.write(shown, part)
             *whole, rest = (rest + part).split(b"\n")
             self.lines.extend(line.decode(errors="replace") for line in whole)
         self.lines.append(rest.decode(errors="replace"))
-        os.close(self.reader)
-        os.close(self.shown)
+        os.close(reader)
+        os.close(shown)
 
     def cause(self, problem: Exception) -> str:
         """Why a process beneath this one failed, where this one got `problem`; one line."""
-        self.thread.join(PATIENCE)
+        for thread in self.threads:
+            thread.join(PATIENCE)
         if not _ELSEWHERE.search(str(problem)):
             return reason(problem)
         ended = dict(_ENDED.findall(str(problem)))
@@ -61,17 +82,20 @@ class Overheard:
 
 @contextmanager
 def overhear() -> Iterator[Overheard]:
-    """Listen to standard error; to a process started meanwhile, for as long as it runs."""
+    """Listen to what is printed; to a process started meanwhile, for as long as it runs."""
     heard = Overheard()
-    sys.stderr.flush()
-    os.dup2(heard.writer, 2)
-    os.close(heard.writer)
-    heard.thread.start()
+    _flush()
+    heard.begin()
     try:
         yield heard
     finally:
-        sys.stderr.flush()
-        os.dup2(heard.shown, 2)
+        _flush()
+        heard.end()
+
+
+def _flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
 
 
 def last_exception(lines: Iterable[str]) -> str | None:

@@ -1,7 +1,7 @@
 """vLLM as an engine, in the learner's process or in one of its own.
 
-vLLM's sampler is seeded per sample by its stream. Its samples repeat, as the transformers engine's
-do, but they are other samples.
+vLLM's sampler is seeded per sample by its stream. On a CPU its samples repeat, as the transformers
+engine's do, but they are other samples. On a GPU they repeat with batch-invariant kernels alone.
 """
 
 import os

@@ -9,13 +9,14 @@ import shutil
 import pytest
 from damage import DAMAGES
 from hand_made import finish_job, folder_of
-from helpers import changed, make_case, make_tokenizer, tiny_model
+from helpers import INSTRUCTION, changed, make_case, make_tokenizer, tiny_model
 from real_data import convert, lay_down, prepare, prepared
 
 from data_prep.convert import convert_file
 from pcqc.cases.case import read_cases
+from pcqc.cases.chat import ChatFormat
 from pcqc.errors import UserError
-from pcqc.models.folder import save_model
+from pcqc.models.folder import load_tokenizer, save_model
 from pcqc.settings import Pretrained, RawFile
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
@@ -241,33 +242,20 @@ def test_ids_that_begin_with_a_file_s_name_are_told_apart_by_that(study, fixture
         prepare(study, "train")
 
 
-def test_a_conversation_that_is_too_long_ends_the_preparation_by_its_raw_row(study, fixtures):
+def test_a_released_conversation_is_left_out_one_token_over_the_limit(study, fixtures):
     study = changed(study, "data.sft", RawFile("atpo_sft.jsonl"))
     convert(study, "sft", fixtures / "atpo_sft.jsonl")
     prepare(study)
-    lengths = [len(row["messages"]) for _, row in read_jsonl(Jobs(study).cases("sft").latest)]
-    longest = lengths.index(max(lengths)) + 1
-    study = changed(study, "protocol.response_tokens", 100)
-    with pytest.raises(UserError) as error:
+    chat = ChatFormat(load_tokenizer(latest(study, "base") / "base"), INSTRUCTION)
+    rows = [row["messages"] for _, row in read_jsonl(Jobs(study).cases("sft").latest)]
+    lengths = [sum(map(len, chat.turns(messages, "keep")[-1])) for messages in rows]
+    longest = max(lengths)
+    for limit, left_out in ((longest, []), (longest - 1, [str(lengths.index(longest) + 1)])):
+        study = changed(study, "protocol.response_tokens", limit - study.protocol.prompt_tokens)
         prepare(study, "train")
-    raw = study.raw_files["sft"].path
-    words = rf"{raw}, line {longest}: its conversation has (\d+) tokens, over the protocol's 260; "
-    match = re.fullmatch(
-        words + "raise protocol.response_tokens or remove the row", str(error.value)
-    )
-    prepare(changed(study, "protocol.response_tokens", int(match[1]) - 160), "train")
-    with pytest.raises(UserError, match="its conversation has"):
-        prepare(changed(study, "protocol.response_tokens", int(match[1]) - 160 - 1), "train")
-
-
-def test_a_written_conversation_that_is_too_long_is_named_by_its_case(study):
-    rows = own_rows("a", "b", "c", "d", "e", "f")
-    for row in rows:
-        row["facts"] = ["A long fact of many words. " * 20] * 3
-    study = two_files(study, one=rows[:3], two=rows[3:])
-    study = changed(study, "protocol.response_tokens", 300)
-    with pytest.raises(UserError, match=r"(one|two)/cases\.jsonl, line [1-3]: its conv"):
-        prepare(study, "train")
+        path = Jobs(study).cases("sft").latest.with_suffix(".exclusions.csv")
+        with open(path, newline="") as file:
+            assert [row["row"] for row in csv.DictReader(file)] == left_out
 
 
 def test_rows_are_counted_before_a_model_is_asked_for(study, fixtures, no_model):

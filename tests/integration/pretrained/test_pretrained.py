@@ -217,6 +217,25 @@ def test_smollm2_is_read_from_its_package(smollm2_folder):
     assert tokenizer.decode(spoken.tokens) == " Paris"
 
 
+@pytest.mark.slow
+def test_smollm2_draws_the_same_alone_and_in_a_batch(smollm2_folder):
+    """What `engine_checks.py` asks of tiny models, with a real one's vocabulary."""
+    chat = ChatFormat(load_tokenizer(smollm2_folder), INSTRUCTION)
+    engine = TransformersEngine(load_model(smollm2_folder), batch_size=8, cache_tokens=2048)
+    cases = [make_case(i, initial=f"He is {i}. " + "It hurts. " * 9 * i).public for i in range(4)]
+    requests = [Request(chat.open(case), (2 * i, 2 * i + 1)) for i, case in enumerate(cases)]
+    sampling = Sampling(1.0, 0.8, 12, chat.end_of_turn)
+    together = [c.tokens for group in engine.generate(requests, sampling) for c in group]
+    engine.reset_cache()
+    alone = [
+        engine.generate([Request(request.prompt, (name,))], sampling)[0][0].tokens
+        for request in requests[::-1]
+        for name in request.streams[::-1]
+    ]
+    assert alone[::-1] == together
+    assert len(set(map(tuple, together))) == len(together)
+
+
 def test_option_labels_are_the_models_own_tokens(smollm2):
     """Every label of up to eight options is one token after the prompt, read in one pass."""
     model = tiny_model(vocabulary=len(smollm2))

@@ -4,10 +4,14 @@
 """
 
 import csv
+import re
+import shutil
 
 import pytest
+from torch.cuda import is_available as find_gpu
 from workplace import Workplace
 
+from pcqc.system.checkout import ROOT
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.system.manifest import read_manifest
 
@@ -36,8 +40,25 @@ FILES = {
     "medical_exam": ("atpo/aie_test_dataset.jsonl", 150, 0),
     "icraft_md": ("mediq/all_craft_md.jsonl", 139, 1),
 }
-# An 8-year-old after a buffet and a newborn with yellow skin are in MEDIQ's file and in MedQA's.
-SAME = ("an 8-year-old girl", "a three-day-old, full-term infant")
+# A newborn with yellow skin and a girl after a buffet are in MEDIQ's file and in MedQA's.
+SAME = ["a three-day-old, full-term infant", "an 8-year-old girl presents"]
+
+
+# Files that are not at ../shared, and what stands in for them.
+NOT_SHARED = {
+    "atpo/mcqa_test_dataset.jsonl": "atpo_dialogues.jsonl",
+    "atpo/merged_train_dataset.jsonl": "atpo_dialogues.jsonl",
+    "atpo/sft_training_data.jsonl": "atpo_sft.jsonl",
+    "own/train.jsonl": "cases.jsonl",
+    "own/test.jsonl": "cases.jsonl",
+}
+# Studies that this machine cannot finish, and what their last line says.
+ENDS = {
+    "real": r"Qwen/Qwen3-0\.6B at revision \w+: not on this machine; download it with ",
+    "paper": r"Qwen/Qwen3-8B at revision \w+: not on this machine; download it with ",
+    "real-smoke-gpu": r"placement\.device is GPU, but no GPU can be used here \(.*\); run ",
+}
+STUDIES = sorted(path.stem for path in (ROOT / "config" / "studies").glob("*.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +68,16 @@ def data(published, tmp_path_factory):
     for path, _, _ in FILES.values():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).symlink_to(published(path).resolve())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(data, fixtures, tmp_path_factory):
+    """A folder with every file that a study names."""
+    folder = shutil.copytree(data, tmp_path_factory.mktemp("whole") / "data", symlinks=True)
+    for name, stand_in in NOT_SHARED.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).symlink_to(fixtures / stand_in)
     return folder
 
 
@@ -71,10 +102,7 @@ def test_cases_of_training_and_of_evaluation_that_are_nearly_the_same_are_listed
         pairs = list(csv.DictReader(file))
     assert {pair["evaluation"] for pair in pairs} == {"medqa"}
     prompts = sorted(pair["evaluation_prompt"] for pair in pairs)
-    assert [prompt.startswith(start) for prompt, start in zip(prompts, SAME, strict=True)] == [
-        True,
-        True,
-    ]
+    assert [prompt[: len(start)] for prompt, start in zip(prompts, SAME, strict=True)] == SAME
 
 
 def test_a_conversation_over_the_actors_limit_is_left_out_and_listed(results):
@@ -109,3 +137,22 @@ def test_the_report_says_what_it_is_and_what_was_missing(results):
     report = (results / "report.html").read_text()
     assert "This is a test of the path." in report
     assert "Benchmarks left out, as their files were missing: medmcqa" in report
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_goes_as_far_as_this_machine_allows(whole, tmp_path, name):
+    """To the first model or device that is missing, in one line; the others are planned whole."""
+    place = Workplace(tmp_path / "place")
+    command = [*place.workflow("--keep-going", study=name), f"data={whole}"]
+    if name not in ENDS:
+        done = place.run([*command, "--dry-run"])
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert f"results/{name}/report.html" in done.stdout + done.stderr
+        return
+    if "gpu" in name and find_gpu():
+        pytest.skip("this machine has a GPU")
+    done = place.run(command, HF_HOME=str(tmp_path / "hub"))
+    assert done.returncode != 0
+    assert re.match(f"pcqc: error: {ENDS[name]}", done.stderr.splitlines()[-1])
+    made = {path.parts[-3] for path in place.folder.glob("results/*/data/converted/*/latest/*")}
+    assert made >= {"medqa", "medical_exam", "medmcqa", "icraft_md"}
