@@ -16,6 +16,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from pcqc.system.files import digest, sha256_file
 from pcqc.system.manifest import LATEST, MANIFEST, MARKER, accepted_folder
 from pcqc_study.source_digests import module_digests
@@ -247,12 +249,18 @@ def as_json(settings: Any, defaults: bool = True) -> Any:
 
 def _is_default(settings: Any, name: str) -> bool:
     """Whether a setting has its default, or the one that it had when results were first made."""
-    field = getattr(settings, "__dataclass_fields__", {}).get(name)
-    if field is None:
-        return False
-    made = field.default_factory is not dataclasses.MISSING
-    default = field.default_factory() if made else field.default
-    return getattr(settings, name) == field.metadata.get(FIRST, default)
+    own = getattr(settings, "__dataclass_fields__", {}).get(name)
+    return own is not None and getattr(settings, name) == first_default(own)
+
+
+def first_default(field: dataclasses.Field) -> Any:
+    """A field's default, or the one that it had when results were first made; MISSING without."""
+    default = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
+    if isinstance(default, FieldInfo):
+        default = default.get_default(call_default_factory=True)
+    return field.metadata.get(FIRST, default)
 
 
 def _differences(before: Mapping, after: Mapping, absent: Any = None) -> dict[str, tuple[Any, Any]]:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic_core import PydanticUndefined
 
 from pcqc.settings import data as settings_data
 from pcqc.settings import method as settings_method
 from pcqc.settings import models as settings_models
 from pcqc.settings import training as settings_training
 from pcqc_study import source_digests
-from pcqc_study.fingerprint import FIRST, Fingerprint, as_json
+from pcqc_study.fingerprint import FIRST, Fingerprint, as_json, first_default
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds import rollouts
 from pcqc_study.settings import load_study
@@ -253,10 +254,9 @@ def first_defaults() -> dict[str, object]:
         for name, group in vars(module).items():
             if dataclasses.is_dataclass(group) and group.__module__ == module.__name__:
                 for field in dataclasses.fields(group):
-                    made = field.default_factory is not dataclasses.MISSING
-                    default = field.default_factory() if made else field.default
-                    if default is not dataclasses.MISSING:
-                        kept[f"{name}.{field.name}"] = field.metadata.get(FIRST, default)
+                    default = first_default(field)
+                    if default not in (dataclasses.MISSING, PydanticUndefined):
+                        kept[f"{name}.{field.name}"] = default
     return json.loads(json.dumps(kept))
 
 
