@@ -117,6 +117,17 @@ def test_a_broken_review_is_refused(tmp_path, old, new, message):
         read_review(path, "pcqc", "A")
 
 
+def test_a_review_whose_quote_is_not_closed_loses_no_decision(tmp_path):
+    path, more = tmp_path / "review.csv", "pcqc,A,case-1,0,no,no,no,\n"
+    path.write_text(REVIEW.replace("names the", '"names the') + more)
+    with pytest.raises(UserError) as error:
+        read_review(path, "pcqc", "A")
+    words = "no CSV (unexpected end of data); close its double quotes, or save it as CSV again"
+    assert str(error.value) == f"{path}, after line 1: {words}"
+    path.write_text(REVIEW.replace("names the disease", '"names the disease"') + more)
+    assert list(read_review(path, "pcqc", "A")) == [("case-0", 1), ("case-1", 0)]
+
+
 def test_a_review_may_come_from_any_spreadsheet(tmp_path):
     path = tmp_path / "review.csv"
     path.write_bytes(b"\xef\xbb\xbf" + REVIEW.replace("\n", "\r").encode())

@@ -197,25 +197,30 @@ def read_review(path: Path, method: str, run: str) -> dict[tuple[str, int], dict
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: not UTF-8; save the file in UTF-8") from None
-    rows = csv.DictReader(io.StringIO(content, newline=None))
+    table = csv.DictReader(io.StringIO(content, newline=None), strict=True)
+    rows: list[tuple[int, dict]] = []  # with the number of their last line
     try:
-        return _decisions(rows, path, (method, run))
+        needed = ("method", "run", "case_id", "candidate", *CRITERIA)
+        if missing := [name for name in needed if name not in (table.fieldnames or ())]:
+            known = ", ".join(needed)
+            raise UserError(f"{path}: no column '{missing[0]}'; the columns are {known}")
+        for row in table:
+            rows.append((table.line_num, row))
     except csv.Error as error:
-        where = f"{path}, after line {rows.line_num}"
-        raise UserError(f"{where}: no CSV ({error}); save it as CSV again") from None
+        where = f"{path}, after line {rows[-1][0] if rows else 1}"
+        remedy = "close its double quotes, or save it as CSV again"
+        raise UserError(f"{where}: no CSV ({error}); {remedy}") from None
+    return _decisions(rows, path, (method, run))
 
 
 def _decisions(
-    rows: csv.DictReader, path: Path, policy: tuple[str, str]
+    rows: Sequence[tuple[int, dict]], path: Path, policy: tuple[str, str]
 ) -> dict[tuple[str, int], dict[str, bool]]:
-    needed = ("method", "run", "case_id", "candidate", *CRITERIA)
-    if missing := [name for name in needed if name not in (rows.fieldnames or ())]:
-        raise UserError(f"{path}: no column '{missing[0]}'; the columns are {', '.join(needed)}")
     review: dict[tuple[str, int], dict[str, bool]] = {}
-    for row in rows:
+    for line, row in rows:
         if (row["method"], row["run"]) != policy:
             continue
-        where = f"{path}, line {rows.line_num}"
+        where = f"{path}, line {line}"
         if not (row["candidate"] or "").isdecimal():
             raise UserError(f"{where}: candidate must be a whole number, not {row['candidate']!r}")
         key = (row["case_id"], int(row["candidate"]))
