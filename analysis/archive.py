@@ -6,20 +6,18 @@ published credits that were evaluated beside it, and `settings.json`: what its j
 study's settings. Equal contents give equal bytes. A release carries more: see `analysis.bundle`.
 """
 
-import io
 import json
-import lzma
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.load import load, peers_folder
+from analysis.load import PeerRun, load, peers_folder
 from analysis.tables import peers
+from analysis.tar_files import AGAIN, packed, place, staged, unpack
 from pcqc.errors import UserError, few
 from pcqc.system.checkout import ROOT
-from pcqc.system.files import parse_json, write_atomic
+from pcqc.system.files import parse_json, read_json, write_atomic
 from pcqc.system.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, latest
@@ -29,7 +27,7 @@ from pcqc_study.settings.replicates import replicates
 ARCHIVES = ROOT / "results" / "archive"
 SETTINGS = "settings.json"
 PEERS = "peers/"
-AGAIN = "get the file again"
+RUNS = f"{PEERS}runs.json"
 MOST = 6  # differing settings that are named; the rest is counted
 
 
@@ -49,7 +47,8 @@ def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
             if "dialogues" not in Path(name).parts or Path(name).stem == member.development
         }
         files |= {PEERS + name: content for name, content in peers.archived(member).items()}
-        files[SETTINGS] = json.dumps(_settings(member, _peers(files)), indent=1).encode()
+        evaluated = _peers(parse_json(files.get(RUNS, b"[]")))
+        files[SETTINGS] = json.dumps(_settings(member, evaluated), indent=1).encode()
         made.append(archives / f"{member.name}.tar.xz")
         write_atomic(made[-1], packed({name: files[name] for name in sorted(files)}))
     return made
@@ -65,8 +64,20 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
         UserError: there is no archive, it is damaged or was made with other settings, or other runs
             are collected already; nothing was changed.
     """
+    with staged(study.results, f"restoring '{study.name}'") as stage:
+        return place_archives(study, archives, stage)
+
+
+def place_archives(study: Study, archives: Path, stage: Path) -> list[Path]:
+    """See `restore`.
+
+    Args:
+        study: the study.
+        archives: folder of the archives.
+        stage: a new folder for what is not checked yet.
+    """
     studies = [study, *replicates(study)]
-    archived = [_checked(member, archives / f"{member.name}.tar.xz") for member in studies]
+    archived = [_checked(member, archives / f"{member.name}.tar.xz", stage) for member in studies]
     for member in studies:
         job = Jobs(member).job("collect")
         if job.manifest.exists() and not read_manifest(job.path)["also_for"]:
@@ -75,11 +86,11 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
     for member, (settings, files) in zip(studies, archived, strict=True):
         collect = Jobs(member).job("collect")
         job = replace(collect, settings=Archived(settings), entries=(), inputs={})
-        own = {name: content for name, content in files.items() if not name.startswith(PEERS)}
+        own = {name: source for name, source in files.items() if not name.startswith(PEERS)}
         with hold_folder(job):
             begin(job)
-            for name, content in own.items():
-                write_atomic(job.path / name, content)
+            for name, source in own.items():
+                place(source, job.path / name)
             finish(job, {})
             manifest = read_manifest(job.path)
             note = {
@@ -88,8 +99,8 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
             write_manifest(job.path, {**manifest, "also_for": note})
         folders.append(job.path)
         if beside := {n.removeprefix(PEERS): files[n] for n in files.keys() - own.keys()}:
-            for name, content in beside.items():
-                write_atomic(peers_folder(member) / name, content)
+            for name, source in beside.items():
+                place(source, peers_folder(member) / name)
             folders.append(peers_folder(member))
     return folders
 
@@ -101,9 +112,8 @@ class Archived:
     jobs: Mapping[str, Any]
 
 
-def _peers(files: dict[str, bytes]) -> list[tuple[str, str]]:
+def _peers(runs: Sequence[PeerRun]) -> list[tuple[str, str]]:
     """Method and letter of each published credit's run in an archive."""
-    runs = parse_json(files[f"{PEERS}runs.json"]) if f"{PEERS}runs.json" in files else []
     return [(run["method"], run["run"]) for run in runs]
 
 
@@ -119,48 +129,21 @@ def _jobs(study: Study, peers: list[tuple[str, str]]) -> list[Job]:
     return [*jobs.shared(), *(job for pair in (*runs, *known) for job in jobs.run(*pair))]
 
 
-def packed(files: Mapping[str, bytes | Path]) -> bytes:
-    """A compressed tar of contents or files by name, in their order."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:xz", preset=9) as archive:
-        for name, source in files.items():
-            content = source.read_bytes() if isinstance(source, Path) else source
-            entry = tarfile.TarInfo(name)  # of no owner and no time
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
-
-
-def unpacked(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file of a tar that `packed` made, in its order.
-
-    Raises:
-        UserError: it is damaged, or holds a file that would lie elsewhere.
-    """
-    try:
-        with tarfile.open(path, mode="r:xz") as archive:
-            for entry in archive:
-                if Path(entry.name).is_absolute() or ".." in Path(entry.name).parts:
-                    raise UserError(f"{path}: holds files that lie elsewhere; {AGAIN}")
-                if file := archive.extractfile(entry):
-                    yield entry.name, file.read()
-    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError, KeyError) as problem:
-        raise UserError(f"{path}: damaged ({problem}); {AGAIN}") from None
-
-
-def _checked(study: Study, path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """An archive's settings and files, once it is of the study's settings."""
+def _checked(study: Study, path: Path, stage: Path) -> tuple[dict[str, Any], dict[str, Path]]:
+    """An archive's settings and unpacked files, once it is of the study's settings."""
     if not path.exists():
         name = study.name
         raise UserError(
             f"{path}: no archive of '{name}'; `pcqc restore {name} --from FOLDER` reads another "
             f"folder, and where the study was run `pcqc archive {name}` writes one"
         )
-    files = dict(unpacked(path))
-    try:
-        settings, peers = parse_json(files.pop(SETTINGS)), _peers(files)
-    except (KeyError, ValueError) as problem:
-        raise UserError(f"{path}: damaged ({problem}); {AGAIN}") from None
+    folder = stage / "archives" / study.name
+    folder.mkdir(parents=True)
+    files = {name: folder / name for name in unpack(path, folder)}
+    if SETTINGS not in files:
+        raise UserError(f"{path}: damaged (no {SETTINGS}); {AGAIN}")
+    settings = read_json(files.pop(SETTINGS), dict[str, dict[str, Any]], AGAIN)
+    peers = _peers(read_json(files[RUNS], list[PeerRun], AGAIN)) if RUNS in files else []
     if unlike := sorted(_differences(settings, _jobs(study, peers))):
         raise UserError(
             f"{path}: was made with other settings ({few(unlike, MOST)}); run the study again: "

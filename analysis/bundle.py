@@ -8,6 +8,8 @@ record of `pcqc vary`. Cases stay out: a clinic draws them again, others have ow
 give equal bytes.
 """
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,21 +18,25 @@ from analysis import archive
 from analysis.collected import Collected
 from analysis.load import load
 from analysis.report import link, show
+from analysis.tar_files import AGAIN, LIMIT, packed, place, staged, unpack, whole_results
 from pcqc.errors import UserError
 from pcqc.system.checkout import ROOT, git_commit
-from pcqc.system.files import sha256_file, write_atomic
-from pcqc.system.manifest import LATEST, MANIFEST, checked, is_result, read_manifest, result_of
+from pcqc.system.files import read_bytes, sha256_file, write_atomic
+from pcqc.system.manifest import LATEST, MANIFEST, checked, read_manifest
+from pcqc.system.terminal import show as show_line
 from pcqc_study.graph import Jobs, latest
+from pcqc_study.kinds import KINDS
 from pcqc_study.mlflow_mirror.finished import CHECKPOINTS, milliseconds
 from pcqc_study.settings import Study
 from pcqc_study.settings.load import variations
 from pcqc_study.settings.replicates import replicates
+from pcqc_study.settings.vary import strangers
 
 RESULTS = Path("results")
 BUNDLES = RESULTS / "bundle"
 # After the study's name: releases have no folders.
 SUMS, CARD, VARIATIONS = ".SHA256SUMS", ".README.md", ".variations.yaml"
-LIMIT = 1_900_000_000  # bytes before compression: GitHub takes files below 2 GiB
+_SUM = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)")
 
 TEXT = """# {title}: results
 
@@ -77,8 +83,8 @@ def write(study: Study, bundles: Path = BUNDLES) -> Path:
     parts = _parts([path for path in files if path not in too_large])
     for number, part in enumerate(parts, start=1):
         made.append(folder / f"{study.name}.results-{number}.tar.xz")
-        packed = archive.packed({path.relative_to(RESULTS).as_posix(): path for path in part})
-        write_atomic(made[-1], packed)
+        content = packed({path.relative_to(RESULTS).as_posix(): path for path in part})
+        write_atomic(made[-1], content)
     made.append(folder / f"{study.name}{CARD}")
     write_atomic(made[-1], _card(study, made[:-1], too_large))
     sums = "".join(f"{sha256_file(path)}  {path.name}\n" for path in made)
@@ -95,28 +101,26 @@ def restore(study: Study, folder: Path = archive.ARCHIVES) -> list[Path]:
     What is there already stays, so that a second call completes one that was stopped.
 
     Raises:
-        UserError: a file is damaged or was made with other settings, or there are other runs;
-            nothing was changed.
+        UserError: a file is damaged, was made with other settings or is no part of a result, a
+            variation names something to run, or there are other runs; nothing was changed.
     """
     parts = _sound_parts(study, folder)
     varied = _variations(study, folder)
-    for path, content in _places(study, parts):
-        newest = result_of(path).parent / LATEST
-        drawn = path.is_relative_to(study.results / "report")  # a newer one stays
-        other = newest.exists() and newest.resolve() != result_of(path).resolve() and not drawn
-        if other or (path.exists() and path.read_bytes() != content):
-            raise UserError(f"{result_of(path)}: other runs are here; move them away to restore")
-    restored = archive.restore(study, folder)
-    for path, content in varied.items():
-        write_atomic(path, content)
-        restored.append(path)
-    for path, content in _places(study, parts):
-        if not path.exists():
+    with staged(study.results, f"restoring '{study.name}'") as stage:
+        unpacked = stage / RESULTS
+        unpacked.mkdir()
+        for part in parts:
+            unpack(part, unpacked)
+        results = whole_results(unpacked, {m.name for m in (study, *replicates(study))})
+        for result in results:
+            _refuse_others(study, unpacked / result, RESULTS / result)
+        restored = archive.place_archives(study, folder, stage)
+        for path, content in varied.items():
             write_atomic(path, content)
-        if path.name == MANIFEST and is_result(path.parent):  # the last file of a result
-            if not (newest := path.parent.with_name(LATEST)).exists():
-                link(newest, Path(path.parent.name))
-            restored.append(path.parent)
+            restored.append(path)
+        for result in results:
+            _place(unpacked / result, RESULTS / result)
+            restored.append(RESULTS / result)
     if (report := latest(study, "report")).exists():
         show(study, report)
     return restored
@@ -127,23 +131,40 @@ def _sound_parts(study: Study, folder: Path) -> list[Path]:
     listed = folder / f"{study.name}{SUMS}"
     if not listed.exists():
         return []
-    sums = dict(reversed(line.split("  ", 1)) for line in listed.read_text().splitlines())
+    lines = read_bytes(listed).decode(errors="replace").splitlines()
+    pairs = [_SUM.fullmatch(line) for line in lines]
+    if not all(pairs):
+        raise UserError(f"{listed}: damaged; {AGAIN}")
+    sums = {pair["name"]: pair["sha256"] for pair in pairs if pair}
     for name, sha256 in sums.items():
-        if not (folder / name).exists():
-            raise UserError(f"{folder / name}: missing; {archive.AGAIN}")
+        if not (folder / name).is_file():  # neither a folder nor a device
+            raise UserError(f"{folder / name}: missing; {AGAIN}")
         if sha256_file(folder / name) != sha256:
-            raise UserError(f"{folder / name}: damaged (see {listed.name}); {archive.AGAIN}")
+            raise UserError(f"{folder / name}: damaged (see {listed.name}); {AGAIN}")
     return [folder / name for name in sums if name.startswith(f"{study.name}.results-")]
 
 
-def _places(study: Study, parts: list[Path]) -> Iterator[tuple[Path, bytes]]:
-    """Where each file of a bundle's parts belongs, and its content."""
-    names = {member.name for member in (study, *replicates(study))}
-    for part in parts:
-        for name, content in archive.unpacked(part):
-            if Path(name).parts[0] not in names:
-                raise UserError(f"{part}: holds {name}, of another study; {archive.AGAIN}")
-            yield RESULTS / name, content
+def _refuse_others(study: Study, unpacked: Path, target: Path) -> None:
+    """UserError where another result stands in the place of one, or is newer."""
+    newest = target.with_name(LATEST)
+    drawn = target.is_relative_to(study.results / KINDS["report"].folder)  # a newer one stays
+    other = newest.exists() and newest.resolve() != target.resolve() and not drawn
+    for path in unpacked.rglob("*"):
+        here = target / path.relative_to(unpacked)
+        if path.is_file() and here.exists():
+            other |= not here.is_file() or sha256_file(here) != sha256_file(path)
+    if other:
+        raise UserError(f"{target}: other runs are here; move them away to restore")
+
+
+def _place(unpacked: Path, target: Path) -> None:
+    """Put what a result lacks where it belongs, its manifest last."""
+    files = sorted(path for path in unpacked.rglob("*") if path.is_file())
+    for path in sorted(files, key=lambda path: path == unpacked / MANIFEST):
+        if not (here := target / path.relative_to(unpacked)).exists():
+            place(path, here)
+    if not (newest := target.with_name(LATEST)).exists():
+        link(newest, Path(target.name))
 
 
 def _recorded(study: Study) -> Path:
@@ -155,16 +176,18 @@ def _variations(study: Study, folder: Path) -> dict[Path, bytes]:
     """Records of variations that a bundle has and this clone lacks, by where they belong.
 
     Raises:
-        UserError: this clone has others.
+        UserError: this clone has others, or they name something to run.
     """
     lacking = {}
     for member in (study, *replicates(study)):
         released, path = folder / f"{member.name}{VARIATIONS}", _recorded(member)
         if not released.exists():
             continue
+        for name, entry in strangers(released, member).items():
+            show_line(f"{name}: {json.dumps(entry)}")
         if not path.exists():
-            lacking[path] = released.read_bytes()
-        elif path.read_bytes() != released.read_bytes():
+            lacking[path] = read_bytes(released)
+        elif path.read_bytes() != read_bytes(released):
             raise UserError(f"{path}: records other variations; move it away to restore")
     return lacking
 

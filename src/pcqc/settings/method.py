@@ -61,7 +61,7 @@ def method_class(name: str) -> type[Method]:
     """
     try:
         return pkgutil.resolve_name(_address(name))
-    except (AttributeError, ModuleNotFoundError) as problem:
+    except (AttributeError, ModuleNotFoundError, ValueError) as problem:
         package: Any = pkgutil.resolve_name(GROUP)
         own = [module.name for module in pkgutil.iter_modules(package.__path__)]
         known = [n for n in own if hasattr(pkgutil.resolve_name(f"{GROUP}.{n}"), _class(n))]

@@ -12,6 +12,15 @@ class Begun(TypedDict):
     begun: str
 
 
+class ResultManifest(TypedDict):
+    """`manifest.json` of a result; a job adds what it says of its result."""
+
+    fingerprint: dict[str, Any]
+    files: dict[str, str]
+    also_for: dict[str, str]
+    digest: str
+
+
 class FolderManifest(TypedDict):
     """`manifest.json` of a folder of weights or of a saved state: file -> SHA-256."""
 

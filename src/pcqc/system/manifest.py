@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pcqc.errors import UserError
 from pcqc.system.checkout import git_commit
 from pcqc.system.files import digest, hold, read_json, sha256_file, write_json
-from pcqc.system.json_shapes import Begun
+from pcqc.system.json_shapes import Begun, ResultManifest
 from pcqc.system.machine import machine, now
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 @functools.lru_cache(maxsize=4096)
 def _read(folder: Path, shown: str, modified: int, inode: int) -> dict[str, Any]:
     remedy = f"move {shown} away and {REMEDY}"
-    manifest = read_json(folder / MANIFEST, dict[str, Any], remedy)
+    manifest = read_json(folder / MANIFEST, ResultManifest, remedy)
     contents = {name: value for name, value in manifest.items() if name != "digest"}
-    if digest(contents) != manifest.get("digest"):
+    if digest(contents) != manifest["digest"]:
         raise UserError(f"{shown}/{MANIFEST}: altered since it was written; {remedy}")
     if digest(manifest["fingerprint"])[:8] != folder.name:
         raise UserError(f"{shown}/{MANIFEST}: is of another result; {remedy}")

@@ -22,6 +22,8 @@ from pcqc_study.settings.yaml_reader import read_settings
 
 HEAD = "# Variations of methods, as `pcqc vary` records them; remove an entry to forget it.\n"
 FIXED = ("title", "method", "role", "runs")
+RUNS_CODE = {"method", "file"}  # settings that name a module or a file
+STRANGE = "may name something to run, which no variation of a stranger's may"
 
 
 def vary(
@@ -75,6 +77,33 @@ def vary(
         path.unlink() if before is None else write_atomic(path, before)
         raise UserError(f"--set {' '.join(changes)}: {problem}") from None
     return name, path
+
+
+def strangers(path: Path, study: Study) -> dict[str, dict[str, Any]]:
+    """Variations that somebody else has recorded, once they name nothing that would run.
+
+    Each is like a method that the study has, and sets numbers and words: no module, no file.
+
+    Raises:
+        UserError: one has a setting of another kind; names file and line.
+    """
+    recorded = read_settings(path)
+    for name, entry in recorded.data.items():
+        if not isinstance(entry, dict) or entry.get("like") not in study.methods:
+            raise recorded.error((name,), "must be like a method of the study; take the entry out")
+        for key, value in entry.items():
+            if key in RUNS_CODE or not (key == "title" or _is_plain(value)):
+                raise recorded.error((name, key), f"{STRANGE}; take the entry out")
+    return recorded.data
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a number or a word, or a group or list of such."""
+    if isinstance(value, dict):
+        return not RUNS_CODE & value.keys() and all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return not isinstance(value, str) or re.fullmatch(r"[\w-]+", value) is not None
 
 
 def _varied(study: Study, method: str) -> Method:

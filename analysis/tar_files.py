@@ -1,0 +1,182 @@
+"""Tars of results: how they are packed, and how those of strangers are unpacked.
+
+Nothing in a tar is believed. It is read as a stream of bounded size and memory; it may hold plain
+files below the folder that it is unpacked into, and nothing else.
+"""
+
+import errno
+import io
+import lzma
+import os
+import shutil
+import tarfile
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from pcqc.errors import UserError, one_line
+from pcqc.system.files import describe, hold
+from pcqc.system.manifest import MANIFEST, checked, is_result, read_manifest, result_of
+from pcqc_study.kinds import KINDS
+
+LIMIT = 1_900_000_000  # bytes of files in one tar: GitHub takes files below 2 GiB
+MOST = LIMIT + 200_000_000  # of the whole tar, with its headers
+MEMORY = 256_000_000  # bytes: what we pack takes 65 million to unpack
+CHUNK = 1 << 20  # bytes that are read at a time; a header is shorter
+AGAIN = "get the file again"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def packed(files: Mapping[str, bytes | Path]) -> bytes:
+    """A compressed tar of contents or files by name, in their order."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:xz", preset=9) as archive:
+        for name, source in files.items():
+            content = source.read_bytes() if isinstance(source, Path) else source
+            entry = tarfile.TarInfo(name)  # of no owner and no time
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def unpack(path: Path, folder: Path, most: int = MOST) -> list[str]:
+    """Unpack a tar of a stranger's; the names of its files, in their order.
+
+    Args:
+        path: the tar.
+        folder: where its files go; they are new there.
+        most: bytes that the tar may have once it is decompressed.
+
+    Raises:
+        UserError: it is damaged, too large for `most` or the disk, or holds a link, a device, a
+            file that would lie elsewhere, or a file twice.
+    """
+    names = []
+    try:
+        with (
+            open(path, "rb") as file,
+            tarfile.open(mode="r:", fileobj=_Bounded(file, most)) as archive,
+        ):
+            for entry in archive:
+                target = folder / _safe(path, entry)
+                if entry.size > shutil.disk_usage(folder).free:
+                    raise UserError(f"{path}: holds more than {folder} has room for; free some")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with open(target, "xb") as new:
+                    shutil.copyfileobj(archive.extractfile(entry), new, CHUNK)  # type: ignore[arg-type]
+                    new.flush()
+                    os.fsync(new.fileno())
+                names.append(entry.name)
+    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError, ValueError, KeyError) as problem:
+        if isinstance(problem, OSError) and problem.errno in FULL:
+            raise UserError(f"cannot write {folder}: {describe(problem)}") from None
+        raise UserError(f"{path}: damaged ({one_line(str(problem))}); {AGAIN}") from None
+    return names
+
+
+@contextmanager
+def staged(folder: Path, what: str) -> Iterator[Path]:
+    """A new folder on the disk of another, for what is unpacked until it was checked; then it goes.
+
+    Args:
+        folder: beside which it lies; a restore that was killed has left it.
+        what: what is unpacked there, for an error.
+    """
+    stage = folder.with_name(f".{folder.name}.restored")
+    with hold(stage.with_suffix(".lock"), what):
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir(parents=True)
+        try:
+            yield stage
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def place(source: Path, target: Path) -> None:
+    """Move a file that was unpacked to where it belongs."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(source, target)
+
+
+def _safe(path: Path, entry: tarfile.TarInfo) -> str:
+    """The name of an entry; UserError where it is no plain file below the folder."""
+    name, parts = entry.name, PurePosixPath(entry.name).parts
+    if entry.type != tarfile.REGTYPE or entry.sparse or entry.size < 0:  # type: ignore[attr-defined]
+        raise UserError(f"{path}: {one_line(name)} is no plain file; {AGAIN}")
+    plain = name.isprintable() and "\\" not in name and "/".join(parts) == name
+    if not (plain and parts) or any(part.startswith((".", "/")) for part in parts):
+        raise UserError(f"{path}: holds files that lie elsewhere ({one_line(name)}); {AGAIN}")
+    return name
+
+
+def whole_results(folder: Path, studies: Collection[str]) -> list[Path]:
+    """The results below a folder, relative to it, once every file is what its manifest says.
+
+    Files that a manifest names may be missing: weights that were not selected are.
+
+    Args:
+        folder: with the results of studies, as `results/` has them.
+        studies: whose they may be.
+
+    Raises:
+        UserError: a result is of another study, stands in the place of another job, or has a file
+            that its manifest does not.
+    """
+    results = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder)
+        if problem := _stray(folder, name, studies):
+            raise UserError(f"the bundle holds {one_line(str(name))}, {problem}; {AGAIN}")
+        if path.name == MANIFEST and is_result(path.parent):
+            results.append(name.parent)
+    return results
+
+
+def _stray(folder: Path, name: Path, studies: Collection[str]) -> str:
+    """Why a file is no part of a result in its place; empty where it is."""
+    if name.parts[0] not in studies:
+        return "of another study"
+    try:
+        result = result_of(folder / name)
+        job = str(read_manifest(result)["fingerprint"].get("job")).split()
+        if folder / name != result / MANIFEST:
+            checked(folder / name)
+    except UserError:
+        return "which no manifest describes"
+    kind = KINDS.get(job[0]) if job else None
+    home = kind and folder.joinpath(name.parts[0], kind.folder, *job[1:])
+    return "" if home == result.parent else "of another job"
+
+
+class _Bounded:
+    """A decompressed stream of bounded size, memory and steps, as `tarfile` reads one."""
+
+    def __init__(self, file: BinaryIO, most: int):
+        self._file, self._most, self._place = file, most, 0
+        self._xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY)
+
+    def tell(self) -> int:
+        """Bytes that were read."""
+        return self._place
+
+    def seek(self, place: int) -> None:
+        """Go forward."""
+        while self._place < place:
+            if not self.read(min(CHUNK, place - self._place)):
+                raise EOFError("it ends too soon")
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, fewer at the end."""
+        if not 0 <= size <= CHUNK:
+            raise tarfile.ReadError(f"a header of {size} bytes")
+        parts: list[bytes] = []
+        while (left := size - sum(map(len, parts))) and not self._xz.eof:
+            given = self._file.read(1 << 16) if self._xz.needs_input else b""
+            if self._xz.needs_input and not given:
+                raise EOFError("it ends too soon")
+            parts.append(self._xz.decompress(given, left))
+        self._place += sum(map(len, parts))
+        if self._place > self._most:
+            raise tarfile.ReadError(f"more than {self._most:,} bytes")
+        return b"".join(parts)
