@@ -57,7 +57,6 @@ def measure(
     *,
     draw: str | None = None,
     split: str = LEADERBOARD,
-    first: int = 0,
     together: int = 64,
 ) -> Score:
     """Play cases and weigh every turn.
@@ -65,10 +64,9 @@ def measure(
     Args:
         player: gets chats, and never an environment.
         world: name of a frozen world.
-        cases: their number, at least 2; case i is the one that seed `first` + i names.
+        cases: their number, at least 2; case i is the one that seed i names.
         draw: of the leaderboard's cases; None draws it.
         split: of the cases.
-        first: seed of the first case.
         together: how many consultations are open side by side.
 
     Raises:
@@ -79,9 +77,9 @@ def measure(
     values, rows = Values(load(world)), []
     one = ClinicEnv(world, split=split, draw=draw, exact=False, values=values)
     draw = one.game.draw or None
-    for start in range(first, first + cases, together):
+    for start in range(0, cases, together):
         envs = []
-        for seed in range(start, min(start + together, first + cases)):
+        for seed in range(start, min(start + together, cases)):
             env = ClinicEnv(world, split=split, draw=draw, exact=False, values=values)
             env.reset(seed=seed)
             envs.append(env)
