@@ -7,7 +7,7 @@ from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
 from analysis.load import load_methods
 from analysis.notices import captioned, on_base_models
-from analysis.statistics.intervals_over_runs_and_cases import MOST_RUNS
+from analysis.statistics.effect import MOST_RUNS
 from analysis.statistics.verdicts import ALONE, DECIDED, UNDECIDED
 from analysis.table import Number, Probability, difference, listed
 from analysis.tables.ablations import parent

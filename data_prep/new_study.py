@@ -78,12 +78,11 @@ def init(name: str, cases: Path) -> Path:
     if len(usable) < FEWEST:
         raise UserError(f"{cases}: has {len(usable)} cases; a study needs {FEWEST}: add some")
     trains = split([conversion.prompts[case.case_id] for case in usable])
-    train = sum(trains)
-    if train < FEWEST_TRAINED:
-        alike = len(conversion.notes[REPEATED])
+    if (train := sum(trains)) < FEWEST_TRAINED:
         raise UserError(
-            f"{cases}: {alike} of {len(usable)} cases have the prompt of another, so only {train} "
-            "could train that do not evaluate too; have their prompts differ, or add other cases"
+            f"{cases}: {len(conversion.notes[REPEATED])} of {len(usable)} cases have the prompt of "
+            f"another, so only {train} could train that do not evaluate too; have their prompts "
+            "differ, or add other cases"
         )
     rows = [lines[int(case.origin["row"])] for case in usable]
     for part, side in (("train", True), ("test", False)):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.statistics.intervals_over_runs_and_cases import Effect
+from analysis.statistics.effect import Effect
 
 LEVEL = 0.05  # chance of any wrong decision among comparisons that are judged together
 ALONE = " alone"

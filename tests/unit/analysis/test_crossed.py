@@ -7,9 +7,9 @@ import pytest
 from crossed_studies import Model, coverage
 from scipy import stats
 
+from analysis.statistics.effect import Effect
 from analysis.statistics.estimates import effect_over_runs
 from analysis.statistics.intervals_over_runs_and_cases import (
-    Effect,
     Sample,
     crossed_effect,
     effect_over_cases,
