@@ -1,10 +1,11 @@
-"""Option probabilities: each label's final token, in one pass where labels are single tokens."""
+"""Option probabilities: of each label's tokens, in one pass where labels are single tokens."""
 
 import numpy as np
 import pytest
 from helpers import ROUNDING, make_case, make_tokenizer, plain_logprobs
 
 from pcqc.cases.prompts import Exchange, scorer_prompt
+from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.roles import Scorer
 
@@ -12,12 +13,14 @@ EXCHANGE = Exchange("any cough?", "No cough.")
 
 
 def expected(model, tokenizer, case, exchanges) -> np.ndarray:
-    """eq:scorer_option_probabilities: each label's final token, by a plain pass over both."""
-    final = []
+    """eq:scorer_option_probabilities, with each label's own tokens, by a plain pass over both."""
+    prompt = len(tokenizer.encode(scorer_prompt(case, exchanges)))
+    logprobs = []
     for label in case.labels:
         ids = tokenizer.encode(f"{scorer_prompt(case, exchanges)} {label}")
-        final.append(float(plain_logprobs(model, ids)[-2, ids[-1]]))
-    weights = np.exp(np.array(final) - max(final))
+        rows = plain_logprobs(model, ids)
+        logprobs.append(sum(float(rows[i - 1, ids[i]]) for i in range(prompt, len(ids))))
+    weights = np.exp(np.array(logprobs) - max(logprobs))
     return weights / weights.sum()
 
 
@@ -39,12 +42,25 @@ def test_single_token_labels_are_read_in_one_pass(model, tokenizer):
         {"A": "flu", "H": "cold"},  # " H" is two tokens here, " A" one
         {"AB": "flu", "AC": "cold"},  # tokens of the labels are shared, too
         {"E": "flu", "F": "cold", "G": "croup"},
+        {str(n): f"disease {n}" for n in range(1, 11)},  # " 10" begins as " 1" does
     ],
 )
-def test_of_labels_of_several_tokens_the_last_is_read(model, tokenizer, options):
+def test_of_labels_of_several_tokens_all_are_read(model, tokenizer, options):
     case = make_case(options=options, answer=next(iter(options))).public
     (probabilities,) = Scorer(TransformersEngine(model), tokenizer).probabilities([(case, ())])
     np.testing.assert_allclose(probabilities, expected(model, tokenizer, case, ()), atol=ROUNDING)
+
+
+def test_a_label_that_begins_like_another_is_as_likely_as_all_its_tokens(tokenizer):
+    """P(1) = 0.3, P(2) = 0.5, and 0 follows 1 in 0.4: 10 has 0.12 of 0.92, though 0 is likely."""
+    case = make_case(options={"1": "flu", "2": "cold", "10": "croup"}, answer="1").public
+    one, two, zero = tokenizer.convert_tokens_to_ids(["1", "2", "0"])
+    chances = {(one, two): [0.3, 0.5], (zero,): [0.4]}
+    engine = ScriptedEngine(scores=lambda prompt, ids: np.log(chances[tuple(ids)]).tolist())
+    (probabilities,) = Scorer(engine, tokenizer).probabilities([(case, ())])
+    np.testing.assert_allclose(probabilities, [0.3 / 0.92, 0.5 / 0.92, 0.12 / 0.92])
+    first, second = engine.prompts
+    assert second == (*first, one)
 
 
 def test_labels_that_join_the_prompts_last_character(model):

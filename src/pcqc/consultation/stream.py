@@ -25,7 +25,7 @@ from pcqc.consultation.turns import (
 )
 from pcqc.engines.base import Failure, Request, Ticket
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc.roles.scorer import Key, Pass, of_labels
+from pcqc.roles.scorer import Key, Pass
 
 # Yields a role and what its engine is asked; is sent the result of each request.
 Steps = Generator[tuple[str, list[Request] | list[Pass]], list[Any], None]
@@ -228,8 +228,9 @@ class _Streamed:
                     self.scheduler.start(self._read(scorer, key))
 
     def _read(self, scorer: Scorer, key: Key) -> Steps:
-        rows = yield "scorer", scorer.passes(key)
-        self.scores[key] = of_labels([row for (row,) in rows])
+        reading = scorer.reading(key)
+        rows = yield "scorer", reading.passes
+        self.scores[key] = reading.logprobs([row for (row,) in rows])
 
     def consultation(self) -> Consultation:
         """The consultation with its candidates; it ends where the patient failed on one."""

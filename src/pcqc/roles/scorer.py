@@ -1,6 +1,7 @@
 """The diagnostic scorer: reads `scorer_prompt` of `cases/prompts.py`, gives probabilities."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,19 +35,19 @@ class Scorer:
     def probabilities(self, evidence: Sequence[Evidence]) -> list[np.ndarray | Failure]:
         """Option probabilities on each evidence, in the order of the case's labels.
 
-        Each label is appended to the prompt, and only its last token's log-probability is read, as
-        in the paper. Labels that differ in one token are read in one pass. Equal evidence is read
-        once, and not again if it was read during rollouts. A served scorer may fail.
+        Each label is appended to the prompt, and the log-probability of its tokens is read; of a
+        label of one token as in the paper. Equal evidence is read once, and not again if it was
+        read during rollouts. A served scorer may fail.
         """
         keys = [self.key(item) for item in evidence]
         logprobs: dict[Key, list[float] | Failure] = {**self.read_during_rollouts}
         self.read_during_rollouts = {}
         new = [key for key in dict.fromkeys(keys) if key not in logprobs]
-        passes = [self.passes(key) for key in new]
-        flat = [each for of_key in passes for each in of_key]
+        readings = [self.reading(key) for key in new]
+        flat = [each for reading in readings for each in reading.passes]
         rows = iter(self.engine.next_logprobs([p for p, _ in flat], [ids for _, ids in flat]))
-        for key, of_key in zip(new, passes, strict=True):
-            logprobs[key] = of_labels([next(rows) for _ in of_key])
+        for key, reading in zip(new, readings, strict=True):
+            logprobs[key] = reading.logprobs([next(rows) for _ in reading.passes])
         return [normalise(logprobs[key]) for key in keys]
 
     def key(self, evidence: Evidence) -> Key:
@@ -54,27 +55,54 @@ class Scorer:
         (case, known), quote = evidence, self.encoder.quote
         return quote(scorer_prompt(case, known)), case.labels
 
-    def passes(self, key: Key) -> list[Pass]:
-        """One pass for all labels that differ in one token, else one for each label's last token.
+    def reading(self, key: Key) -> "Reading":
+        """How the labels are read.
 
         Prompt and label are tokenised together, since a label may join the prompt's last character.
         """
         prompt, labels = key
         texts = [f"{prompt} {self.encoder.quote(label)}" for label in labels]
-        shared, tails = split_labels([self.encoder.encode(text) for text in texts])
-        if all(len(tail) == 1 for tail in tails):
-            return [(shared, [tail[0] for tail in tails])]
-        return [(shared + tail[:-1], [tail[-1]]) for tail in tails]
+        return Reading.of([self.encoder.encode(text) for text in texts])
 
 
-def of_labels(rows: Sequence[list[float] | Failure]) -> list[float] | Failure:
-    """Log-probability of each label from the rows of a key's passes."""
-    logprobs: list[float] = []
-    for row in rows:
-        if isinstance(row, Failure):
-            return row
-        logprobs += row
-    return logprobs
+@dataclass(frozen=True)
+class Reading:
+    """Passes of a model, and how the log-probabilities of labels come of what they give.
+
+    Attributes:
+        passes: one for each place at which labels differ; one in all where they differ in one
+            token.
+        places: of each label its tokens, from the first that not all share: number of the pass, and
+            place among the tokens that may come next there.
+    """
+
+    passes: list[Pass]
+    places: list[list[tuple[int, int]]]
+
+    @classmethod
+    def of(cls, labels: Sequence[list[int]]) -> "Reading":
+        """The reading of labels, each given as the token ids of prompt and label."""
+        shared, tails = split_labels(labels)
+        following: dict[tuple[int, ...], list[int]] = {}  # tokens read so far -> what may come next
+        steps = [[(tuple(tail[:i]), token) for i, token in enumerate(tail)] for tail in tails]
+        for before, token in dict.fromkeys(step for of_label in steps for step in of_label):
+            following.setdefault(before, []).append(token)
+        number = {before: n for n, before in enumerate(following)}
+        places = [[(number[b], following[b].index(t)) for b, t in of_label] for of_label in steps]
+        return cls([([*shared, *b], tokens) for b, tokens in following.items()], places)
+
+    def logprobs(self, rows: Sequence[list[float] | Failure]) -> list[float] | Failure:
+        """Log-probability of each label: the sum over its tokens; or the first failure of a pass.
+
+        Args:
+            rows: of each pass.
+        """
+        read: list[list[float]] = []
+        for row in rows:
+            if isinstance(row, Failure):
+                return row
+            read.append(row)
+        return [sum(read[n][place] for n, place in of_label) for of_label in self.places]
 
 
 def split_labels(whole: Sequence[list[int]]) -> tuple[list[int], list[list[int]]]:

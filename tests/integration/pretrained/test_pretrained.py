@@ -4,11 +4,13 @@ import ast
 import hashlib
 import json
 
+import numpy as np
 import pytest
 import torch
-from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
+from helpers import INSTRUCTION, ROUNDING, make_case, make_tokenizer, plain_logprobs, tiny_model
 
 from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import scorer_prompt
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.errors import UserError
@@ -241,9 +243,27 @@ def test_option_labels_are_the_models_own_tokens(smollm2):
     model = tiny_model(vocabulary=len(smollm2))
     scorer = Scorer(TransformersEngine(model, cache_tokens=0), smollm2)
     case = make_case(options={label: f"disease {label}" for label in "ABCDEFGH"}).public
-    ((prompt, labels),) = scorer.passes(("Options\n\nAnswer:", case.labels))
+    ((prompt, labels),) = scorer.reading(("Options\n\nAnswer:", case.labels)).passes
     assert [smollm2.decode(token) for token in labels] == [f" {label}" for label in case.labels]
     assert smollm2.decode(prompt) == "Options\n\nAnswer:"
     (chances,) = scorer.probabilities([(case, ())])
     assert chances.shape == (8,)
     assert chances.sum() == pytest.approx(1)
+
+
+def test_ten_options_have_the_probabilities_of_their_whole_labels(smollm2_folder, smollm2):
+    """` 10` is ` `, `1`, `0` to SmolLM2: 0.070 of all, not the 0.141 of `0` once `1` is there."""
+    model = load_model(smollm2_folder).cpu()
+    case = make_case(options={str(n): f"disease {n}" for n in range(1, 11)}, answer="1").public
+    (read,) = Scorer(TransformersEngine(model), smollm2).probabilities([(case, ())])
+    prompt, whole, last = scorer_prompt(case, ()), [], []
+    for label in case.labels:
+        ids = smollm2.encode(f"{prompt} {label}")
+        rows = plain_logprobs(model, ids)
+        steps = [float(rows[i - 1, ids[i]]) for i in range(len(smollm2.encode(prompt)), len(ids))]
+        whole.append(np.exp(sum(steps)))
+        last.append(np.exp(steps[-1]))
+    assert len(steps) == 3
+    np.testing.assert_allclose(read, np.array(whole) / sum(whole), atol=ROUNDING)
+    assert read[9] == pytest.approx(0.070, abs=0.001)
+    assert last[9] / sum(last) == pytest.approx(0.141, abs=0.001)

@@ -8,7 +8,7 @@ from pcqc.cases.prompts import ANSWER_MARKER
 from pcqc.consultation import Consultation, RolloutContext
 from pcqc.engines.base import Failure
 from pcqc.roles import Scorer
-from pcqc.roles.scorer import normalise, split_labels
+from pcqc.roles.scorer import Reading, normalise
 
 Beliefs = list[np.ndarray]  # per consultation, float [turns, options]
 
@@ -22,21 +22,23 @@ def scorer_beliefs(scorer: Scorer, consultations: Sequence[Consultation]) -> Bel
 def actor_beliefs(context: RolloutContext, consultations: Sequence[Consultation]) -> Beliefs:
     """The actor's: of each label as its answer, right after the thinking that it sampled."""
     chat = context.chat
-    prompts: list[tuple[int, ...]] = []
-    choices: list[list[int]] = []
+    readings: list[Reading] = []
     for consultation in consultations:
         texts = [f"{ANSWER_MARKER} {label}" for label in consultation.case.labels]
-        shared, tails = split_labels([chat.encode(text) for text in texts])
+        labels = [chat.encode(text) for text in texts]
         for turn in consultation.turns:
             tokens = turn.executed.completion.tokens
-            thought = tokens[: chat.thinking_stop(tokens)]
-            prompts.append((*turn.state, *thought, *shared))
-            choices.append([tail[0] for tail in tails])
+            before = [*turn.state, *tokens[: chat.thinking_stop(tokens)]]
+            readings.append(Reading.of([[*before, *ids] for ids in labels]))
     # Consultations that branched off from one another share their first turns.
-    unique = dict(zip(prompts, choices, strict=True))
+    unique = {tuple(ids): choices for r in readings for ids, choices in r.passes}
     logprobs = context.actor.engine.next_logprobs(list(unique), list(unique.values()))
-    read = dict(zip(unique, map(normalise, logprobs), strict=True))
-    return _by_consultation(consultations, [read[prompt] for prompt in prompts])
+    read = dict(zip(unique, logprobs, strict=True))
+    beliefs = [
+        normalise(reading.logprobs([read[tuple(ids)] for ids, _ in reading.passes]))
+        for reading in readings
+    ]
+    return _by_consultation(consultations, beliefs)
 
 
 def _by_consultation(consultations: Sequence[Consultation], read: Sequence) -> Beliefs:
