@@ -16,7 +16,7 @@ from pcqc.training import scoring_head
 from pcqc.training.batching import micro_batches
 from pcqc.training.kl import kl_estimate
 from pcqc.training.policy import Policy
-from pcqc.training.policy_loss import Clip, clipped_policy_loss
+from pcqc.training.policy_loss import Clip, clipped_policy_loss, ratio_statistics
 from pcqc.training.training_sequence import KL, TrainingSequence
 from pcqc_gpu.planning.architecture import SCRATCH_VOCABULARY
 from pcqc_study.settings import load_study
@@ -170,6 +170,36 @@ def test_the_clipped_objective(clip, ratio, advantage, loss):
     computed.sum().backward()
     is_clipped = loss != pytest.approx(-ratio * advantage)
     assert new.grad.item() == pytest.approx(0 if is_clipped else -ratio * advantage, rel=1e-5)
+
+
+@pytest.mark.parametrize("advantage", [1.0, -1.0])
+@pytest.mark.parametrize(("old", "ratio"), [(-100.0, math.exp(20)), (100.0, math.exp(-20))])
+def test_a_ratio_beyond_all_bounds_is_finite_and_moves_nothing(old, ratio, advantage):
+    """exp(100) is inf in fp32, and the gradient of the side that `minimum` left out NaN."""
+    new, given = torch.zeros(1, requires_grad=True), torch.tensor([advantage])
+    computed = clipped_policy_loss(new, torch.tensor([old]), given, EVEN)
+    expected = -min(ratio * advantage, min(max(ratio, 0.8), 1.2) * advantage)
+    assert computed.item() == pytest.approx(expected, rel=1e-5)
+    computed.sum().backward()
+    assert new.grad.item() == 0
+    statistics = ratio_statistics(new, torch.tensor([old]), EVEN)
+    assert statistics == {"ratio/mean": pytest.approx(ratio, rel=1e-5), "ratio/clipped_share": 1.0}
+
+
+def test_the_bound_on_ratios_changes_no_bit_within_it():
+    """A clamp gives its argument back, and its gradient is the argument's: results stay equal."""
+    rng = np.random.default_rng(0)
+    old, change, credit = (torch.from_numpy(rng.normal(size=500)).float() for _ in range(3))
+    outcomes = []
+    for bounded in (True, False):
+        new = (old + 6 * change).requires_grad_()  # ratios from e^-19 to e^19
+        assert (new - old).abs().max() < 20
+        ratio = torch.exp(new - old)
+        clipped = torch.minimum(ratio * credit, ratio.clamp(0.8, 1.2) * credit)
+        loss = clipped_policy_loss(new, old, credit, EVEN) if bounded else -clipped
+        loss.sum().backward()
+        outcomes.append((loss, new.grad))
+    assert all(map(torch.equal, *outcomes))
 
 
 def test_the_kl_estimate_is_unbiased_and_not_negative():

@@ -89,7 +89,7 @@ NUMBERS = {
     "Checkpoints": lambda: [RL.checkpoint_every],
     "Checkpoints of the tables": reported,
     "Decoding in training": decoding,
-    "Probabilities in the ratio": lambda: [RL.gap_alarm],
+    "Probabilities in the ratio": lambda: [LARGEST, RL.gap_alarm],
     "Engine and learner as two policies": lambda: [MOST, MOST],
     "Micro-batches and saved states": lambda: [RL.tokens_per_micro_batch, RL.save_every],
     "Engine": lambda: [PAPER.engine.cache_tokens],

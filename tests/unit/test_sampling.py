@@ -6,6 +6,7 @@ import torch
 
 from pcqc.engines.base import Sampling
 from pcqc.engines.sampling import draw, nucleus
+from pcqc.errors import UserError
 from pcqc.seeds import stream, uniform
 
 CHANCES = torch.tensor([0.4, 0.05, 0.3, 0.15, 0.1], dtype=torch.float64)
@@ -43,6 +44,25 @@ def test_the_truncated_distribution_is_inverted_in_the_order_of_ids(temperature,
     edges = np.cumsum((kept / kept.sum()).numpy())
     expected = np.searchsorted(edges, uniform(STREAMS, 0), side="right")
     assert tokens.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("spoilt", [np.nan, np.inf])
+def test_logits_that_are_no_numbers_are_an_error_in_words(temperature, spoilt):
+    """One of them in one row; the vocabulary's last token would be drawn without a word."""
+    logits = CHANCES.log().repeat(3, 1)
+    logits[1, 2] = spoilt
+    with pytest.raises(UserError, match=r"token 8 of a response: its logits are not finite; check"):
+        draw(logits, STREAMS[:3], 7, Sampling(temperature, 0.9, 1, (0,)))
+
+
+def test_a_token_that_cannot_come_is_no_error():
+    """Its logit is minus infinity, as engines mark it."""
+    logits = CHANCES.log()[None].clone()
+    logits[0, 0] = -np.inf
+    tokens, logprobs = draw(logits, STREAMS[:1], 0, Sampling(0.0, 1.0, 1, (0,)))
+    assert tokens.tolist() == [2]
+    assert logprobs.tolist() == pytest.approx([np.log(0.5)])
 
 
 def test_logprobs_are_of_the_whole_vocabulary_at_temperature_one():

@@ -7,6 +7,7 @@ from helpers import ROUNDING, make_case, make_tokenizer, plain_logprobs
 from pcqc.cases.prompts import Exchange, scorer_prompt
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
+from pcqc.errors import UserError
 from pcqc.roles import Scorer
 
 EXCHANGE = Exchange("any cough?", "No cough.")
@@ -61,6 +62,12 @@ def test_a_label_that_begins_like_another_is_as_likely_as_all_its_tokens(tokeniz
     np.testing.assert_allclose(probabilities, [0.3 / 0.92, 0.5 / 0.92, 0.12 / 0.92])
     first, second = engine.prompts
     assert second == (*first, one)
+
+
+def test_logits_that_are_no_numbers_are_no_utility(tokenizer):
+    engine = ScriptedEngine(scores=lambda prompt, ids: [np.nan] * len(ids))
+    with pytest.raises(UserError, match="its logits are not finite; check the weights"):
+        Scorer(engine, tokenizer).probabilities([(make_case().public, ())])
 
 
 def test_labels_that_join_the_prompts_last_character(model):

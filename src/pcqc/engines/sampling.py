@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from pcqc.engines.base import Sampling
+from pcqc.errors import UserError
 from pcqc.seeds import uniform
 
 
@@ -21,6 +22,9 @@ def draw(
     Returns:
         tokens: int64 [rows].
         logprobs: float64 [rows], of the tokens under the whole vocabulary at temperature 1.
+
+    Raises:
+        UserError: logits are NaN or infinite.
     """
     logits = logits.double()
     logprobs = torch.log_softmax(logits, dim=-1)
@@ -29,7 +33,14 @@ def draw(
     else:
         kept = nucleus(torch.softmax(logits / sampling.temperature, -1), sampling.top_p)
         tokens = _invert(kept, uniform(streams, step))
-    return tokens, logprobs.gather(-1, tokens[:, None])[:, 0]
+    drawn = logprobs.gather(-1, tokens[:, None])[:, 0]
+    # A NaN or an infinite logit makes its whole row so, and the last token would be drawn.
+    if not drawn.isfinite().all():
+        raise UserError(
+            f"the model gives no probabilities for token {step + 1} of a response: its logits are "
+            "not finite; check its weights, and in training lower rl.learning_rate and resume"
+        )
+    return tokens, drawn
 
 
 def nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:

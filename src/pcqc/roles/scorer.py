@@ -9,6 +9,7 @@ from pcqc.cases.prompts import Exchange, scorer_prompt
 from pcqc.cases.public_case import PublicCase
 from pcqc.cases.text_encoder import TextEncoder
 from pcqc.engines.base import Engine, Failure
+from pcqc.errors import UserError
 
 Evidence = tuple[PublicCase, tuple[Exchange, ...]]  # a case with the exchanges so far
 Key = tuple[str, tuple[str, ...]]  # quoted prompt and labels, which determine what is read
@@ -114,8 +115,13 @@ def split_labels(whole: Sequence[list[int]]) -> tuple[list[int], list[list[int]]
 
 
 def normalise(logprobs: list[float] | Failure) -> np.ndarray | Failure:
-    """Probabilities that sum to one; a failure stays one."""
+    """Probabilities that sum to one; a failure stays one; UserError where a number is none."""
     if isinstance(logprobs, Failure):
         return logprobs
+    if np.isnan(logprobs).any():
+        raise UserError(
+            "the model gives no probabilities for the options: its logits are not finite; check "
+            "the weights"
+        )
     weights = np.exp(np.array(logprobs) - max(logprobs))
     return weights / weights.sum()

@@ -2,7 +2,7 @@
 
 import torch
 
-LARGEST = 20.0  # of |d|, as in verl: exp would overflow fp32 from 89 on
+LARGEST = 20.0  # of a log ratio, as in verl: exp would overflow fp32 from 89 on
 
 
 def kl_estimate(logprobs: torch.Tensor, reference_logprobs: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
+from pcqc.training.kl import LARGEST
+
 
 @dataclass(frozen=True)
 class Clip:
@@ -19,8 +21,9 @@ def clipped_policy_loss(
 ) -> torch.Tensor:
     """-min(r A, clip(r, 1 - low, 1 + high) A) of each token (eq:question_objective).
 
-    With a dual bound c, a negative advantage costs at most -c A (Ye et al. 2020): a token that has
-    become much likelier than it was would otherwise rule the step.
+    Beyond e^20 or below e^-20 the ratio stays there, and its token has no gradient: `exp` would
+    overflow. With a dual bound c, a negative advantage costs at most -c A (Ye et al. 2020): a token
+    that has become much likelier than it was would otherwise rule the step.
 
     Args:
         logprobs: [tokens], log pi_theta; carries the gradient.
@@ -28,7 +31,7 @@ def clipped_policy_loss(
         advantages: [tokens].
         clip: epsilon_clip on either side.
     """
-    ratio = torch.exp(logprobs - old_logprobs)
+    ratio = _ratio(logprobs, old_logprobs)
     clipped = ratio.clamp(1 - clip.low, 1 + clip.high)
     objective = torch.minimum(ratio * advantages, clipped * advantages)
     if clip.dual is not None:
@@ -45,6 +48,11 @@ def ratio_statistics(
     Args:
         logprobs, old_logprobs, clip: as of `clipped_policy_loss`.
     """
-    ratio = torch.exp(logprobs.detach() - old_logprobs)
+    ratio = _ratio(logprobs.detach(), old_logprobs)
     outside = ((ratio < 1 - clip.low) | (ratio > 1 + clip.high)).sum()
     return {"ratio/mean": float(ratio.sum()), "ratio/clipped_share": float(outside)}
+
+
+def _ratio(logprobs: torch.Tensor, old_logprobs: torch.Tensor) -> torch.Tensor:
+    """pi_theta / pi_old of each token, its logarithm within +-LARGEST."""
+    return torch.exp((logprobs - old_logprobs).clamp(-LARGEST, LARGEST))
