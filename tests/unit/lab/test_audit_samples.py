@@ -45,7 +45,7 @@ class Words:
     texts: ClassVar = [QUESTION_MARKER, ANSWER_MARKER, "Is sign 0 present?", "Is sign 1 present?"]
     texts += [*labels, "Absent.", "Present."]
 
-    def decode(self, ids) -> str:
+    def response(self, ids) -> str:
         return " ".join(self.texts[i] for i in ids)
 
     def thinking_stop(self, action) -> int:
