@@ -1,10 +1,14 @@
 """The checkout that this code runs from: its folder and its commit."""
 
 import functools
+import os
 import subprocess
 from pathlib import Path
 
+from pcqc.system.terminal import complain
+
 ROOT = Path(__file__).resolve().parents[3]
+CODE = ("*.py", "*.smk", "Snakefile")
 
 
 def local_folder(name: str) -> Path:
@@ -15,18 +19,36 @@ def local_folder(name: str) -> Path:
 
 @functools.cache
 def git_commit() -> str:
-    """Commit of the checkout, `unknown` outside git.
+    """Commit of the checkout, `unknown` where this code is not the top of one.
 
-    It ends in `+changes` where tracked files differ, other than results.
+    It ends in `+changes` where tracked files differ, or code is there that git does not track;
+    results count for neither. Where git refuses to read the checkout, a line says so.
     """
     try:
+        # An archive that was unpacked inside another repository is not of that one's commit.
+        if Path(_git("rev-parse", "--show-toplevel")).resolve() != ROOT:
+            return "unknown"
         commit = _git("rev-parse", "HEAD")
         changed = _git("status", "--porcelain", "-uno", "--", ".", ":!results")
+        changed += _git("ls-files", "-o", "--exclude-standard", "--", *CODE, ":!results")
         return f"{commit}+changes" if changed else commit
-    except (OSError, subprocess.CalledProcessError):
+    except OSError:
+        return "unknown"
+    except subprocess.CalledProcessError as problem:
+        if "dubious ownership" in problem.stderr:
+            complain(
+                f"pcqc: note: the commit is recorded as unknown, since {ROOT} belongs to another "
+                f"user; `git config --global --add safe.directory {ROOT}` lets git read it"
+            )
         return "unknown"
 
 
 def _git(*arguments: str) -> str:
+    """What git prints of the checkout alone, in English."""
+    # A hook of git, for example, names the repository that it was called for.
+    given = {n: v for n, v in os.environ.items() if n.startswith("GIT_CONFIG") or n[:4] != "GIT_"}
     command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=given | {"LC_ALL": "C"}
+    )
+    return done.stdout.strip()
