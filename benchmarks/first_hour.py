@@ -200,7 +200,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="first_hour", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="first_hour", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--study", default="real-smoke-gpu", help="name of a study, or a path")
     parser.add_argument("--updates", type=int, default=3, help="that are measured")
     parsed = parser.parse_args(arguments)

@@ -55,7 +55,7 @@ def measure(study: Study, rounds: int) -> tuple[list[Finding], dict[str, Worker]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--study", default="clinic")
     parser.add_argument("--rounds", type=int, default=7, help="updates of each method that count")
     arguments = parser.parse_args()

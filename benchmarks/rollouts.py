@@ -130,7 +130,7 @@ def measure(context: RolloutContext, models: dict, cases: Sequence, rounds: int)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--study", default="clinic", help="whose models and cases are used")
     parser.add_argument("--cases", type=int, default=64, help="rolled out side by side")
     parser.add_argument("--rounds", type=int, default=5, help="that count")

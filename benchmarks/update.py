@@ -266,7 +266,7 @@ def rate_by_trls(work: Work, generate: bool, rounds: int) -> Quartiles:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=8, help="steps of each side that count")
     parser.add_argument(
         "--prompts", type=int, nargs="+", default=[24, 96, 256], help="tokens; the clinic's are 24"

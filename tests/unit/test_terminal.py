@@ -34,3 +34,20 @@ def test_our_own_colours_stay(monkeypatch):
     monkeypatch.setattr("sys.stderr", printed)
     terminal.complain("pcqc: error: \x1b[2J")
     assert printed.getvalue() == "\x1b[1;31mpcqc: error:\x1b[0m \\x1b[2J\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "printed"),
+    [
+        ("utf-8", "−0.3 ± 0.1 → “é…” Σ中"),
+        ("latin-1", '-0.3 ± 0.1 -> "é..." ??'),
+        ("ascii", '-0.3 +- 0.1 -> "e..." ??'),
+    ],
+)
+@pytest.mark.parametrize(("say", "stream"), [("show", "stdout"), ("complain", "stderr")])
+def test_what_an_encoding_lacks_is_printed_in_ascii(monkeypatch, say, stream, encoding, printed):
+    file = io.BytesIO()
+    monkeypatch.setattr(f"sys.{stream}", io.TextIOWrapper(file, encoding))
+    terminal.print_anywhere()
+    getattr(terminal, say)("−0.3 ± 0.1 → “é…” Σ中")
+    assert file.getvalue().decode(encoding) == f"{printed}\n"

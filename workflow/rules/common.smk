@@ -21,6 +21,9 @@ from pcqc_study.settings.replicates import replicates
 from pcqc.errors import nearest
 from pcqc.system.files import hold
 from pcqc.system.manifest import MARKER, accepted
+from pcqc.system.terminal import print_anywhere
+
+print_anywhere()
 
 # Where the published files of a real study lie; jobs inherit it.
 if "data" in config:

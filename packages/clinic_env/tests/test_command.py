@@ -1,6 +1,8 @@
 """`python -m clinic_env`: played by a person, measured by a program."""
 
+import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,14 @@ def test_a_person_is_a_row_of_the_leaderboard(typed, capsys):
     assert "The diagnosis is" not in told
     typed("olive?")
     assert main(given) == 2
+
+
+def test_a_terminal_that_lacks_a_sign_still_gets_the_table(monkeypatch):
+    printed = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, "ascii"))
+    assert main(["leaderboard", "--cases", "2", "--world", NAMES[0]]) == 0
+    sys.stdout.flush()
+    assert re.search(rb"\d \? \d", printed.getvalue())
 
 
 def test_the_table_has_a_row_for_each_player_and_its_draw_repeats_it(tmp_path, capsys):

@@ -3,7 +3,9 @@
 Text of cases, models and servers stays text: it cannot steer the terminal.
 """
 
+import codecs
 import sys
+import unicodedata
 from typing import TextIO
 
 from pcqc.errors import printable
@@ -17,6 +19,26 @@ STYLES = {
     r"\d+ of \d+ jobs done|nothing would run again|(?m:^Doctor:)": "green",
     r"`[^`]+`|[+−]\d[\d.,]* (pp|turns)\b": "bold",
 }
+# In ASCII, where an encoding lacks them.
+PLAIN = {"−": "-", "–": "-", "—": "-", "±": "+-", "×": "x", "→": "->", "≤": "<=", "≥": ">="}
+PLAIN |= {"“": '"', "”": '"', "‘": "'", "’": "'"}
+
+
+def print_anywhere() -> None:
+    """Have standard output and error print in ASCII what their encoding lacks, and never fail."""
+    codecs.register_error("pcqc", _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="pcqc")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """A codec's error handler: letters without their accents, else a question mark."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    plain = (PLAIN.get(c) or unicodedata.normalize("NFKD", c) for c in lacking)
+    return "".join(p.encode("ascii", "ignore").decode() or "?" for p in plain), error.end
 
 
 def show(text: str) -> None:

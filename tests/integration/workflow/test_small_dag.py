@@ -182,6 +182,17 @@ def test_selected_checkpoints_play_on_the_clinic_s_leaderboard(mini, monkeypatch
         names["selected"](STUDY, ["pcqcc"])
 
 
+def test_the_answer_is_the_same_on_a_terminal_without_its_signs_and_without_docstrings(mini):
+    place = mini.cold()
+    command = place.command("answer", STUDY)
+    printed = place.run(command).stdout
+    assert "−" in printed
+    for environment in ({"PYTHONIOENCODING": "ascii"}, {"PYTHONOPTIMIZE": "2"}):
+        done = place.run(command, **environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.replace("+-", "±").replace("-", "−") == printed.replace("-", "−")
+
+
 def test_what_is_wrong_or_misspelt_stops_the_workflow_in_a_line(tmp_path):
     place = Workplace(tmp_path / "fresh")
     dry = place.workflow("--dry-run")

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from clinic_env.v2.world import NAMES
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; 2 and one line where the input is wrong."""
     given = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal's encoding may lack a sign
     try:
         if given.command == "play":
             _play(ClinicEnv(given.world), given.seed, given.show)
