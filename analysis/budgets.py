@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from analysis.collected import METRICS, Collected
+from analysis.collected import Collected
+from analysis.metrics import METRICS, OUTCOMES
 from analysis.notices import in_words
 from analysis.statistics.estimates import Estimate, over_runs
 from analysis.table import Number
@@ -181,7 +182,7 @@ def at_budget(collected: Collected, budgets: Budgets, budget: str) -> Collected:
 
     Methods without training are left out.
     """
-    columns, bases = [column for column, _ in METRICS.values()], []
+    columns, bases = list(OUTCOMES), []
     for base, each in enumerate(collected.on_each_base):
         cut, name = each.on_development(), each.study.development
         rows = cut.predictions

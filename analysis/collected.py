@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.metrics import METRICS
 from analysis.statistics.estimates import Estimate, average_over_benchmarks
 from analysis.statistics.intervals_over_runs_and_cases import Sample
 from analysis.table import listed
@@ -16,13 +17,6 @@ from pcqc.settings import Benchmark
 from pcqc_study.settings import Study
 
 ROWS = ("method", "control")  # roles of what tables and figures show
-
-# Metric -> the prediction column it is the mean of, and the factor to its printed unit.
-METRICS = {
-    "accuracy": ("correct", 100.0),  # percent
-    "turns": ("turns", 1.0),  # non-final interaction attempts per consultation, Q/ep.
-    "actor_tokens": ("actor_tokens", 1.0),  # per consultation
-}
 
 
 @dataclass(frozen=True, eq=False)  # what is computed of one is cached
@@ -157,9 +151,9 @@ class Collected:
 
     def per_case(self, method: str, benchmark: str, metric: str, runs: Iterable[str]) -> np.ndarray:
         """(runs, cases) values of a metric in its printed unit, cases ordered by id."""
-        column, factor = METRICS[metric]
-        rows = [self.cases(method, run, benchmark)[column] for run in runs]
-        return factor * np.stack([row.to_numpy(dtype=float) for row in rows])
+        of = METRICS[metric].of
+        rows = [of(self.cases(method, run, benchmark)) for run in runs]
+        return np.stack([row.to_numpy(dtype=float) for row in rows])
 
     def sample(self, method: str, benchmarks: list[str], metric: str = "accuracy") -> Sample:
         """The method's outcomes on some benchmarks, run by run, under every base model."""

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from analysis.budgets import BEST_QUESTIONS, VALIDATED, start_of, trained
-from analysis.collected import METRICS, Collected
+from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look
+from analysis.metrics import METRICS
 from pcqc_study.settings import START, Study
 from turn_credit.arithmetic import SMALL_SPREAD
 

@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from analysis.collected import Collected
+from analysis.metrics import METRICS
 from analysis.notices import in_words, on_base_models
 from analysis.statistics.effect import Effect
 from analysis.table import Number, listed, number
 
 FIXED = ":fixed"  # ends the key of a row that has a method at a fixed update, not a selected one
-
-
-DIGITS = {"accuracy": 2, "turns": 3, "actor_tokens": 1}
 
 
 def mean_cell(
@@ -27,7 +25,7 @@ def mean_cell(
     mean, cases = collected.average(method, benchmarks, metric, run), None
     if metric == "accuracy" and len(benchmarks) == 1:
         cases = collected.number_of_cases(benchmarks[0])
-    return number(mean, DIGITS[metric], cases)
+    return number(mean, METRICS[metric].digits, cases)
 
 
 def sizes(collected: Collected, benchmarks: Iterable[str]) -> str:

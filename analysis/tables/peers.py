@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from analysis.budgets import CLOCK, COSTS, Budgets, budgets, estimate_at, rule
 from analysis.claims import compared
-from analysis.collected import METRICS, Collected
+from analysis.collected import Collected
 from analysis.load import load, load_methods, of_methods
 from analysis.notices import captioned, in_words
 from analysis.statistics.intervals_over_runs_and_cases import Sample
@@ -47,7 +47,7 @@ COLUMNS = (
 )
 QUALITY = "best_questions"  # that the clinic knows of each validation
 # What an archive keeps of the peers' updates: what this table reads.
-CURVES = ("method", "run", "kind", "update", *METRICS, *COSTS, QUALITY)
+CURVES = ("method", "run", "kind", "update", "accuracy", "turns", "actor_tokens", *COSTS, QUALITY)
 
 
 def run(task: "Task", study: Study) -> None:

@@ -32,7 +32,8 @@ contents = {
     "Findings": "src/pcqc_clinic/lost_points src/pcqc_clinic/learning_rates "
     "packages/pcqc_peers/stopping packages/pcqc_peers/newer_peers packages/pcqc_peers/repairs "
     "src/pcqc/methods/atpo/positions src/credit_lab/audit/dividing src/credit_lab/audit/stopping",
-    "Code": "docs/architecture docs/add-a-method docs/add-a-table docs/add-a-benchmark "
+    "Code": "docs/architecture docs/add-a-method docs/add-a-table docs/add-a-metric "
+    "docs/add-a-benchmark "
     "docs/add-an-engine CONTRIBUTING PROMISES SECURITY CHANGELOG",
     "Packages and files": "packages/turn_credit/README packages/clinic_env/README "
     "packages/clinic_env/src/clinic_env/worlds/clinic-v2 "

@@ -7,8 +7,9 @@ import pytest
 from built_tables import build
 
 from analysis.beside_the_paper import differences
+from analysis.metrics import METRICS, Metric
 from analysis.published import published
-from analysis.tables import information_access
+from analysis.tables import information_access, overview
 
 
 @pytest.mark.parametrize("name", ["main_accuracy", "inquiry_turns", "training_cost", "paired"])
@@ -245,3 +246,23 @@ def test_information_access_notices_a_scorer_that_is_not_told_earlier_answers(
     )
     table = build("information_access", collected)
     assert next(row for row in table.rows if row.key == "scorer").cells[1] == "In part"
+
+
+def test_a_new_metric_is_one_entry_and_a_column_of_the_overview(collected, monkeypatch):
+    """As docs/add-a-metric.md says, for runs that were made before."""
+    per_turn = Metric("Tokens a turn", "tokens", 1, lambda r: r["actor_tokens"] / (r["turns"] + 1))
+    before = overview.build(collected)
+    monkeypatch.setitem(METRICS, "tokens_per_turn", replace(per_turn, overview=True))
+    table = overview.build(collected)
+    names = [column.name for column in table.columns]
+    assert names == [c.name for c in before.columns[:4]] + [
+        "tokens_per_turn",
+        "best",
+        "gain",
+        "interval",
+    ]
+    rows = collected.predictions
+    runs = rows[rows["method"] == "pcqc"].assign(per=lambda r: r.actor_tokens / (r.turns + 1))
+    mean = runs.groupby(["run", "benchmark"])["per"].mean().mean()
+    row = next(row for row in table.rows if row.key == "pcqc")
+    assert row.cells[names.index("tokens_per_turn")].value == pytest.approx(mean)
