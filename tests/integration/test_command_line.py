@@ -72,6 +72,20 @@ def test_an_error_is_one_line_and_status_2(tmp_path, monkeypatch, capsys, comman
     assert not any(path.stat().st_size for path in made)
 
 
+def test_a_home_that_cannot_be_written_does_not_matter(tmp_path):
+    """As in a container of another user: Snakemake kept copies of the rules there, and failed."""
+    (tmp_path / "home").write_text("a file, below which nobody can write")
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "--cores", "1", "--dry-run", "grpo"],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+        | {"HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_a_file_where_the_results_belong_is_left_as_it_is(tmp_path, monkeypatch, capsys):
     """A superuser may write anywhere, so a file stands for a folder that cannot be written."""
     monkeypatch.chdir(tmp_path)

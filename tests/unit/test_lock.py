@@ -3,10 +3,15 @@
 import importlib.metadata
 import importlib.util
 import json
+import os
 import re
+import sys
 import sysconfig
+import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
@@ -110,6 +115,60 @@ def installer():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def in_a_clone(monkeypatch, folder, version=(3, 11, 9), fill=lambda environment: None):
+    """`install.py` of a clone in `folder`, which makes no environment but calls `fill`."""
+    install, environment = installer(), folder / ".venv"
+    (folder / "requirements").mkdir()
+    (folder / "requirements" / "lock.txt").write_text("")
+    (folder / "requirements" / "install.py").write_text("")
+
+    def run(command, **options):
+        environment.mkdir() if "venv" in command else fill(environment)
+
+    python = SimpleNamespace(version_info=version, executable="python", exit=sys.exit)
+    monkeypatch.setattr(install, "HERE", folder / "requirements")
+    monkeypatch.setattr(install, "LOCK", folder / "requirements" / "lock.txt")
+    monkeypatch.setattr(install, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(install, "sys", python)
+    return install
+
+
+def test_another_python_than_the_locks_is_refused_before_anything_is_done(monkeypatch, tmp_path):
+    install = in_a_clone(monkeypatch, tmp_path, version=(3, 12, 1))
+    (tmp_path / ".venv").mkdir()
+    with pytest.raises(SystemExit, match=r"is Python 3\.12.*PYTHON=python3\.11") as refused:
+        install.make_environment()
+    assert "\n" not in str(refused.value)
+    assert (tmp_path / ".venv").is_dir()
+    allowed = SpecifierSet(PYPROJECT["project"]["requires-python"])
+    assert [v for v in install.PYTHONS if allowed.contains(v)] == [install.PYTHONS[0]]
+
+
+def test_of_two_at_once_the_second_takes_the_environment_that_the_first_makes(
+    monkeypatch, tmp_path
+):
+    """The second once removed the folder under the first, which then failed."""
+    filled = []
+
+    def fill(environment):
+        (environment / "package").write_text("whole")
+        time.sleep(0.3)
+        filled.append((environment / "package").read_text())
+
+    install = in_a_clone(monkeypatch, tmp_path, fill=fill)
+    (tmp_path / ".venv").mkdir()  # half an installation, which is made afresh
+    (tmp_path / ".venv" / "half").touch()
+    with ThreadPoolExecutor() as both:
+        list(both.map(lambda _: install.make_environment(), range(2)))
+    assert filled == ["whole"]
+    assert not (tmp_path / ".venv" / "half").exists()
+    install.make_environment()
+    assert filled == ["whole"]
+    os.utime(tmp_path / "requirements" / "lock.txt", (2**32, 2**32))  # a newer lock
+    install.make_environment()
+    assert filled == ["whole", "whole"]
 
 
 def test_uv_looks_where_pip_looks():
