@@ -21,7 +21,7 @@ from pcqc.evaluation.predictions import SCHEMA
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.system.json_shapes import CollectedRuns
 from pcqc.system.manifest import MANIFEST, checked, read_manifest
-from pcqc_clinic.world import load_world
+from pcqc_clinic.world import load_world, require_of_world
 from pcqc_study.finished_runs import Run, read_frame
 from pcqc_study.finished_runs import load as load_run
 from pcqc_study.graph import Jobs, latest
@@ -203,6 +203,8 @@ class CasesById(dict[str, Case]):
         name = benchmark if benchmark in study.benchmarks else "train"
         self.path = Jobs(study).cases(name).latest
         super().__init__((case.case_id, case) for case in read_cases(checked(self.path)))
+        if study.synthetic:
+            require_of_world(read_world(study), self.values(), self.path)
 
     def __missing__(self, case_id: str) -> Case:
         """UserError: the data are not those of the consultations."""

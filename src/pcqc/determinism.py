@@ -37,7 +37,7 @@ def single_threaded(deterministic: bool = False) -> None:
 
 
 def _threads(given: str) -> int:
-    """Threads that OMP_NUM_THREADS asks for: of a list, one entry a nesting level, the outermost."""
+    """Threads that OMP_NUM_THREADS asks for: of a list, one a nesting level, the first."""
     outermost = given.split(",")[0].strip() or "1"
     if not re.fullmatch("[1-9][0-9]{0,3}", outermost):
         raise UserError(

@@ -3,13 +3,15 @@
 World, patients and sentences are those of the package `clinic_env`.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
+from clinic_env.posterior import posterior
 from clinic_env.world import Patient, World, draw_world, write_case
 from pcqc.cases.case import Case
-from pcqc.errors import UserError
+from pcqc.errors import UserError, one_line
 from pcqc.seeds import generator
 from pcqc.settings import Benchmark, Clinic
 from pcqc.system.files import read_json, write_json
@@ -42,6 +44,23 @@ def load_world(path: Path) -> World:
         raise UserError(
             f"{path}: not a clinic's world; remove it, then rerun `make results`"
         ) from None
+
+
+def require_of_world(world: World, cases: Iterable[Case], path: Path) -> None:
+    """Refuse cases that are not of a world, as an altered file has them.
+
+    Raises:
+        UserError: an option is no disease of the world, or the complaint is none; names file, case
+            and remedy.
+    """
+    for case in cases:
+        try:
+            posterior(world, case, {})
+        except ValueError as problem:
+            raise UserError(
+                f"{path}, case '{case.case_id}': {one_line(str(problem))}; the file was altered: "
+                f"move {path.parent} away and run the workflow again"
+            ) from None
 
 
 def as_case(

@@ -7,13 +7,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from digests import digests
+from hand_made import finish_job, folder_of
 from helpers import changed
 from small_runs import killed_at, small_study
 from stub_server import Stub, completion
 
+from analysis.load import CasesById
 from clinic_env.posterior import Values
 from pcqc.cases.case import read_cases
 from pcqc.cases.chat import ChatFormat
+from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.jobs import engines, rl_loop
 from pcqc.models.folder import load_tokenizer
@@ -35,6 +38,24 @@ SELECTED = Path("selection", METHOD, RUN, "latest", "selection.json")
 
 def train(study):
     run_job(study, "train", METHOD, RUN)
+
+
+@pytest.mark.parametrize("lie", ["a disease", "a complaint"])
+def test_a_case_of_no_known_disease_is_one_line_also_where_its_digest_was_made_to_fit(study, lie):
+    folder = folder_of(study, "clinic")
+    path = folder / "clinic_dev.jsonl"
+    world, case = load_world(folder / "world.json"), read_cases(path)[1]
+    (complaint,) = set(case.initial.rstrip(".").split()) & set(world.complaints)
+    old = case.options["B"] if lie == "a disease" else complaint
+    first, row, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([first, row.replace(old, "gout\\n"), *rest]))
+    finish_job(study, "clinic")
+    with pytest.raises(UserError, match=f"^{path}, case '{case.case_id}': ") as error:
+        train(study)
+    assert str(error.value).endswith(f"altered: move {path.parent} away and run the workflow again")
+    assert str(error.value).isprintable()
+    with pytest.raises(UserError, match=f"^{latest(study, 'clinic')}/clinic_dev.jsonl, case"):
+        CasesById(study, "clinic_dev")
 
 
 def test_a_run_leaves_its_whole_record(finished):

@@ -1,6 +1,7 @@
 """The environment: its rules, what it tells exactly, and that both are those of many at once."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,19 @@ def test_the_frozen_world_is_the_one_of_its_card():
 def test_another_name_is_refused():
     with pytest.raises(ValueError, match="no world is called 'clinic-v0'; there are clinic-v1"):
         ClinicEnv("clinic-v0")
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"options": {"A": "amber", "B": "azure", "C": "gout"}}, "'gout' is no disease"),
+        ({"initial": "gout present."}, "'gout present.' names 0 complaints of this world"),
+    ],
+)
+def test_a_case_of_another_world_is_named(change, wrong):
+    world, _ = load("clinic-v1")
+    with pytest.raises(ValueError, match=wrong):
+        posterior(world, replace(CASE, **change), {})
 
 
 def test_a_consultation_from_opening_to_diagnosis():

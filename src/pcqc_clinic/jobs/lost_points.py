@@ -18,7 +18,7 @@ from pcqc.system.manifest import checked, read_manifest
 from pcqc.system.progress import Progress
 from pcqc.task import Task
 from pcqc_clinic.lost_points import split
-from pcqc_clinic.world import PLACES, load_world
+from pcqc_clinic.world import PLACES, load_world, require_of_world
 
 MEASURED = ("policy", "exact", *PLACES)  # in shares of a right diagnosis
 POINTS = pa.schema(
@@ -37,6 +37,7 @@ def run(task: Task) -> dict:
     world = load_world(checked(task.inputs["world"]))
     values = Values(world, world.rates(settings.base_rates))
     cases = checked_cases(task.inputs["development"])[: settings.cases]
+    require_of_world(world, cases, task.inputs["development"])
     checkpoints = dict(_checkpoints(task))
     progress = Progress(" ".join(["lost points", *task.arguments]), len(checkpoints), "checkpoint")
     context, rows, means = None, [], {}

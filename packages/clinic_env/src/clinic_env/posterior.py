@@ -274,7 +274,12 @@ def _after_one_more(states: list[tuple[int, int]]) -> np.ndarray:
 
 
 def _option_indices(world: World, case: Opening) -> list[int]:
-    return [world.diseases.index(text) for text in case.options.values()]
+    """Numbers of the options' diseases; ValueError naming an option that is none of the world's."""
+    try:
+        return [world.diseases.index(text) for text in case.options.values()]
+    except ValueError:
+        (unknown, *_) = [text for text in case.options.values() if text not in world.diseases]
+        raise ValueError(f"the option {unknown!r} is no disease of this world") from None
 
 
 def _joint(world: World, case: Opening, rates: np.ndarray | None) -> np.ndarray:

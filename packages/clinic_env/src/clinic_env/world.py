@@ -69,9 +69,15 @@ class World:
         return _constant(self.complaint_probability)
 
     def complaint_likelihood(self, case: Opening) -> np.ndarray:
-        """P(the case's complaint | disease) of the D diseases, up to a factor."""
-        (name,) = {word for word in _WORD.findall(case.initial) if word in self.complaints}
-        return self._complaint_table[:, self.complaints.index(name)]
+        """P(the case's complaint | disease) of the D diseases, up to a factor.
+
+        Raises:
+            ValueError: its initial information names no complaint of this world, or several.
+        """
+        named = {word for word in _WORD.findall(case.initial) if word in self.complaints}
+        if len(named) != 1:
+            raise ValueError(f"{case.initial!r} names {len(named)} complaints of this world, not 1")
+        return self._complaint_table[:, self.complaints.index(*named)]
 
     def rates(self, kind: str) -> np.ndarray:
         """Base rates of the D diseases, `uniform` or `skewed`."""
