@@ -3,11 +3,14 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from functools import partial
+from html import unescape
 from pathlib import Path
 
 import pytest
 from digests import digests
 from helpers import changed
+from markdown_it import MarkdownIt
 from run_folders import write_run
 from small_runs import killed_at
 from tracked import mirror
@@ -15,7 +18,7 @@ from tracked import mirror
 from pcqc.errors import UserError
 from pcqc.system.files import read_json, sha256_file, write_json
 from pcqc_study.graph import latest
-from pcqc_study.mlflow_mirror import page
+from pcqc_study.mlflow_mirror import notes, page, prepare
 from pcqc_study.mlflow_mirror.finished import read_finished
 from pcqc_study.mlflow_mirror.mlflow_store import open_store
 from pcqc_study.mlflow_mirror.values import metrics
@@ -237,6 +240,35 @@ def test_the_selected_checkpoint_is_a_registered_model_that_loads_by_its_name(re
     assert re.search(command, versions["B"].description)
     mirror(ready, "pcqc")
     assert len(client.search_model_versions("name = 'clinic-pcqc'")) == 2
+
+
+HOSTILE = "<img src=http://far/x.png>![x](http://far/y.png)<iframe src=x> `a` **b** &lt;"
+
+
+def test_a_title_is_text_on_every_page_whatever_it_holds(ready):
+    """MLflow renders descriptions as Markdown with HTML: an image of a title would be loaded."""
+    hostile = partial(dataclasses.replace, title=HOSTILE)
+    ready = hostile(
+        ready,
+        methods={name: hostile(method) for name, method in ready.methods.items()},
+        benchmarks={name: hostile(benchmark) for name, benchmark in ready.benchmarks.items()},
+    )
+    weights = latest(ready, "train", "pcqc", "A") / "checkpoints" / "000004"
+    weights.mkdir(parents=True)
+    mirror(ready, "pcqc")
+    store = open_store(ready)
+    (model,) = store.client.search_registered_models()
+    (version,) = store.client.search_model_versions("run_id != ''")
+    pages = [
+        prepare.describe_study(ready).tags[notes.NOTE],
+        *(run.data.tags[notes.NOTE] for run in experiment_runs(ready)),
+        notes.of_report(ready),
+        *(model.description, version.description),
+    ]
+    for text in pages:
+        html = MarkdownIt("commonmark", {"html": True}).render(text)
+        assert not re.search(r"<(img|iframe)", html)
+        assert HOSTILE in unescape(re.sub(r"<[^>]*>", "", html))
 
 
 def test_success_of_a_continuation_study_is_a_metric_of_its_update(ready):
