@@ -82,20 +82,24 @@ def answering(study: Study, remedy: str) -> Iterator[None]:
     except Exception as problem:
         packages = {kind.__module__.split(".")[0] for kind in type(problem).__mro__}
         if packages & {"mlflow", "requests", "urllib3", "sqlalchemy", "sqlite3"}:
-            uri = masked(tracking_uri(study))
-            reason = _first_cause(problem)
-            raise UserError(f"MLflow at {uri} did not answer: {reason}; {remedy}") from problem
+            uri, cause = tracking_uri(study), _first_cause(problem)
+            reason = masked(" ".join(str(cause).split()))[:200] or type(cause).__name__
+            if (file := sqlite_file(uri)) and type(cause) is sqlite3.DatabaseError:
+                remedy = f"it is damaged: move {file} away and run the workflow again"
+            raise UserError(
+                f"MLflow at {masked(uri)} did not answer: {reason}; {remedy}"
+            ) from problem
         if isinstance(problem, OSError):
             file = problem.filename2 or problem.filename or "results"  # of two, the copy
             raise UserError(f"cannot write {file}: {describe(problem)}, then {remedy}") from problem
         raise
 
 
-def _first_cause(problem: BaseException) -> str:
-    """What started a chain of exceptions, on one short line: a time-out, a locked database."""
+def _first_cause(problem: BaseException) -> BaseException:
+    """What started a chain of exceptions: a time-out, a locked database."""
     while cause := problem.__cause__ or problem.__context__:
         problem = cause
-    return masked(" ".join(str(problem).split()))[:200] or type(problem).__name__
+    return problem
 
 
 def load_mlflow(study: Study) -> None:

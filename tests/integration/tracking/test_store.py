@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from damage import follow
 from helpers import free_port
 from run_folders import make_study, write_study
 from tracked import mirror
@@ -67,12 +68,38 @@ def test_a_preparation_killed_in_the_migration_is_repeated(study):
     assert mirror(study, "shared_sft").is_file()
 
 
-def test_a_file_that_is_no_database_is_one_line(study):
-    Path("results/mlflow.db").write_text("not a database" * 100)
-    for call in (lambda: prepare(study), lambda: mirror(study, "pcqc")):
-        with pytest.raises(UserError, match=r"sqlite:///results/mlflow\.db did not answer: file"):
+@pytest.mark.parametrize("damage", ["cut short", "overwritten"])
+def test_a_damaged_database_is_one_line_whose_remedy_makes_it_anew(ready, damage):
+    """It once said to run the workflow again, which then said the same, for ever."""
+    first = run_job(ready, "mirror", "shared_sft").path
+    path = Path("results/mlflow.db")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] if damage == "cut short" else b"no database" * 100)
+    damaged = make_study(Tracking(timeout_seconds=18))  # MLflow keeps a store open by its address
+    for call in (lambda: prepare(damaged), lambda: mirror(damaged, "pcqc")):
+        with pytest.raises(UserError, match=r"results/mlflow\.db did not answer: .*damaged") as error:
             call()
-    assert Path("results/mlflow.db").read_text() == "not a database" * 100
+    assert follow(str(error.value), Path(), Path("aside")) == path
+    note_losses(ready)
+    again = make_study(Tracking(timeout_seconds=17))
+    assert run_job(again, "mirror", "shared_sft").path != first
+    assert read_record(again, "shared_sft")
+
+
+def test_a_restored_experiment_has_one_current_run_of_each_letter(ready):
+    """Restoring it brings back the runs too that somebody had deleted before."""
+    entry = read_json(mirror(ready, "shared_sft"))["runs"]["A"]
+    client, experiment = (store := open_store(ready)).client, store.experiment.experiment_id
+    client.delete_run(entry["run_id"])
+    assert read_json(mirror(ready, "shared_sft"))["runs"]["A"] != entry
+    client.delete_experiment(experiment)
+    note_losses(ready)
+    with pytest.raises(UserError, match=f"`mlflow experiments restore -x {experiment}` brings"):
+        prepare(ready)
+    client.restore_experiment(experiment)
+    run_job(ready, "mirror", "shared_sft")  # of another recipe now: the loss is counted
+    current = client.search_runs([experiment], "tags.run = 'A' and tags.current = 'yes'")
+    assert len(current) == 1
 
 
 def test_a_locked_database_fails_within_the_time_out(ready):
