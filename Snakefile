@@ -102,7 +102,8 @@ STARTED = time.time()
 onerror:
     from pcqc_study.status import failures
 
-    atexit.register(print, *failures(STUDY, STARTED), sep="\n", file=sys.stderr)
+    said = "".join(Path(name).read_text(encoding="utf-8", errors="replace") for name in log)
+    atexit.register(print, *failures(STUDY, STARTED, said), sep="\n", file=sys.stderr)
 
 
 # A misspelt target is named with the nearest one; Snakemake says only that no rule produces it.

@@ -1,6 +1,7 @@
 """Where a study stands, at any moment and from another terminal: nothing is written or started."""
 
 import re
+import signal
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,10 @@ from pcqc_study.settings import Study, load_study
 
 STATES = ("running", "failed", "stale", "to do", "done")
 MOST = 12  # lines of one state, beyond which the rest is counted
+# Of Snakemake's log.
+_JOB = re.compile(r"pcqc_study\.cli (.+?) --fingerprint")
+_LOG = re.compile(r"^    log: (.+?)(?: \(check log|$)", re.MULTILINE)
+_STATUS = r"(?:died with <Signals\.(?P<signal>\w+)|non-zero exit status (?P<status>\d+))"
 _CLOCK = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (.*)")
 
 
@@ -117,11 +122,40 @@ def lost(study: Study) -> list[str]:
     return [gone] if mirrored and is_lost(study) else []
 
 
-def failures(study: Study, since: float) -> list[str]:
-    """Error lines of the jobs that have failed since a time (seconds since 1970)."""
+def failures(study: Study, since: float, workflow: str) -> list[str]:
+    """Lines on the jobs that have failed since a time (seconds since 1970), and how to go on.
+
+    Args:
+        study: the study.
+        since: when the workflow began.
+        workflow: what Snakemake's log says; a job that was killed left no line of its own.
+    """
     logs = sorted((study.results / "logs").rglob("*.log"))
-    errors = [_error(path) for path in logs if path.stat().st_mtime >= since]
-    return [f"pcqc: error: {error}" for error in dict.fromkeys(errors) if error]
+    errors = [error for path in logs if path.stat().st_mtime >= since and (error := _error(path))]
+    ended = _ended(workflow)
+    lines = [f"pcqc: error: {error}" for error in dict.fromkeys([*errors, *ended])]
+    if ended or not errors:
+        lines.append("pcqc: stopped; run the same command again: it goes on where it stopped")
+    return lines
+
+
+def _ended(workflow: str) -> list[str]:
+    """How each job ended that said nothing itself: `train clinic pcqc A was ended by SIGKILL`."""
+    lines = []
+    for block in re.findall(r"^Error in rule .*\n(?:    .*\n)+", workflow, re.MULTILINE):
+        job, log = (found and found[1] for found in (_JOB.search(block), _LOG.search(block)))
+        if not job or (log and _error(Path(log))):
+            continue
+        how = re.search(rf"{re.escape(job)} --fingerprint .* {_STATUS}", workflow)
+        name = how["signal"] or "" if how else ""
+        if how and int(how["status"] or 0) > 128:
+            name = signal.Signals(int(how["status"]) - 128).name
+        if name and name != "SIGINT":
+            memory = " (often for want of memory)" if name == "SIGKILL" else ""
+            lines.append(f"`pcqc {job}` was ended by {name}{memory}; its log is {log}")
+        elif not name:
+            lines.append(f"`pcqc {job}` ended without a message; its log is {log}")
+    return lines
 
 
 def status_of_all() -> dict[str, str]:

@@ -1,7 +1,9 @@
 """Whole files or none: pcqc.system.files."""
 
 import errno
+import fcntl
 import os
+import shutil
 import stat
 import threading
 
@@ -9,6 +11,7 @@ import pytest
 
 from pcqc.errors import UserError
 from pcqc.system.files import (
+    describe,
     hold,
     no_formula,
     read_bytes,
@@ -171,8 +174,47 @@ def test_a_held_lock_is_refused_or_waited_for(tmp_path):
 def test_what_a_killed_writer_left_is_removed_by_the_next_and_a_living_ones_is_not(tmp_path):
     left, living = (tmp_path / f".out [1].json.{name}.tmp" for name in ("left", "living"))
     other = tmp_path / ".other.json.left.tmp"
+    empty = tmp_path / ".out [1].json.empty.tmp"  # killed before its first byte
     for path in (left, living, other):
         path.write_bytes(b"half")
+    empty.touch()
     with hold(living, "writing"):
         write_atomic(tmp_path / "out [1].json", b"whole")
     assert {p.name for p in tmp_path.iterdir()} == {"out [1].json", living.name, other.name}
+
+
+def test_a_writer_whose_empty_file_was_taken_for_a_dead_ones_writes_all_the_same(
+    tmp_path, monkeypatch
+):
+    """Between making its file and locking it a living writer looks as a killed one does."""
+    taken, lock = [], fcntl.flock
+
+    def late(file, operation):
+        if not taken:  # another writer comes before the first lock
+            taken.extend(tmp_path.glob(".table.csv.*.tmp"))
+            write_atomic(tmp_path / "table.csv", b"other")
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    write_atomic(tmp_path / "table.csv", b"mine")
+    assert taken
+    assert (tmp_path / "table.csv").read_bytes() == b"mine"
+    assert names(tmp_path) == ["table.csv"]
+
+
+def test_what_a_full_disk_did_to_a_copied_folder_is_one_clause(tmp_path, monkeypatch):
+    """`shutil` tells it as a list of files, each with an error's text."""
+    for name in ("one", "two"):
+        write_atomic(tmp_path / "models" / name, b"weights")
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "models/one")
+
+    monkeypatch.setattr(shutil, "copy2", full)
+    with pytest.raises(shutil.Error) as problem:
+        shutil.copytree(tmp_path / "models", tmp_path / "copy", copy_function=full)
+    assert describe(problem.value) == (
+        "No space left on device; free some space on that disk and run again"
+    )
+    odd = shutil.Error([("a", "b", "`b` is a named pipe")])
+    assert describe(odd) == "`b` is a named pipe"

@@ -108,8 +108,8 @@ def test_a_failed_job_says_its_error(study):
     path = log_of(study, "evaluate")
     write_atomic(path, "2026-01-02 03:04:05 evaluate\npcqc: error: no weights; run sft\n")
     assert states(study)["evaluate grpo A"] == ("failed", "no weights; run sft")
-    assert module.failures(study, 0.0) == ["pcqc: error: no weights; run sft"]
-    assert module.failures(study, 1e12) == []
+    assert module.failures(study, 0.0, "") == ["pcqc: error: no weights; run sft"]
+    assert module.failures(study, 1e12, "") == [GOES_ON]
     write_atomic(path, "Traceback (most recent call last):\nKeyError: 'x'\n")
     assert states(study)["evaluate grpo A"] == ("failed", f"KeyError: 'x' ({path})")
 
@@ -166,3 +166,57 @@ def test_a_flat_or_empty_curve_is_drawn():
     assert watch.sparkline([0.5, 0.5]) == "▁▁"
     assert watch.sparkline([]) == ""
     assert len(watch.sparkline([n / 100 for n in range(100)])) == watch.WIDTH
+
+
+FAILED = """RuleException:
+CalledProcessError in file "/pcqc/workflow/rules/runs.smk", line 9:
+Command 'set -euo pipefail;  (/bin/python -m pcqc_study.cli train clinic grpo A --fingerprint 0a1b2c3d) 2>&1 | tee' {how}.
+[Fri Nov 27 17:26:52 2026]
+Error in rule train:
+    message: None
+    jobid: 7
+    output: results/clinic/runs/grpo/A/0a1b2c3d.made
+    log: {log} (check log file(s) for error details)
+    shell:
+        (/bin/python -m pcqc_study.cli train clinic grpo A --fingerprint 0a1b2c3d) 2>&1 | tee {log}
+        (command exited with non-zero exit code)
+Shutting down, this might take some time.
+"""  # noqa: E501
+GOES_ON = "pcqc: stopped; run the same command again: it goes on where it stopped"
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("returned non-zero exit status 137", "SIGKILL (often for want of memory)"),
+        ("returned non-zero exit status 139", "SIGSEGV"),
+        ("died with <Signals.SIGTERM: 15>", "SIGTERM"),
+    ],
+)
+def test_a_job_that_was_killed_is_named_with_its_signal(study, how, said):
+    log = log_of(study, "train")
+    write_atomic(log, "2026-01-31 12:00:00 train grpo A: 3/4 updates\n")
+    assert module.failures(study, 0.0, FAILED.format(how=how, log=log)) == [
+        f"pcqc: error: `pcqc train clinic grpo A` was ended by {said}; its log is {log}",
+        GOES_ON,
+    ]
+
+
+def test_after_ctrl_c_the_last_line_says_how_to_go_on(study):
+    """Every job ends by that signal, which is no error; nor is a workflow that was told to end."""
+    how = "returned non-zero exit status 130"
+    assert module.failures(study, 0.0, FAILED.format(how=how, log="none.log")) == [GOES_ON]
+    assert module.failures(study, 0.0, "Will exit after finishing currently running jobs") == [
+        GOES_ON
+    ]
+
+
+def test_a_job_that_said_what_is_wrong_is_told_once(study):
+    log = log_of(study, "train")
+    write_atomic(log, "pcqc: error: cases.jsonl, line 3: fix the row\n")
+    text = FAILED.format(how="returned non-zero exit status 2", log=log)
+    assert module.failures(study, 0.0, text) == ["pcqc: error: cases.jsonl, line 3: fix the row"]
+    write_atomic(log, "")
+    assert module.failures(study, 0.0, text)[0].startswith(
+        "pcqc: error: `pcqc train clinic grpo A` ended without a message; its log is results/"
+    )

@@ -219,6 +219,6 @@ def command(kind):
 # changes nothing: the result is whole.
 JOB = (
     "({params.command}) 2>&1 | {{ tee {log:q} || true; }} >&2 || "
-    "{{ test -e {output:q} && echo 'pcqc: the process of {rule} {wildcards} ended with an error after "
-    "its result was whole; the result is kept' >&2; }}"
+    "{{ how=$?; test -e {output:q} || exit $how; echo 'pcqc: the process of {rule} {wildcards} ended with "
+    "an error after its result was whole; the result is kept' >&2; }}"
 )

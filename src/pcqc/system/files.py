@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -37,7 +38,14 @@ REMEDIES = {
 
 
 def describe(problem: OSError) -> str:
-    """One clause for an operating-system error: its reason and, where there is one, the remedy."""
+    """One clause for an operating-system error: its reason and, where there is one, the remedy.
+
+    Of a folder that was copied it is the first file's: `shutil` keeps a list of texts.
+    """
+    if isinstance(problem, shutil.Error) and isinstance(problem.args[0], list):
+        first = str(problem.args[0][0][-1])
+        number = re.match(r"\[Errno (\d+)\]", first)
+        problem = OSError(int(number[1]), "") if number else OSError(first)
     reason = os.strerror(problem.errno) if problem.errno else str(problem)
     remedy = REMEDIES.get(problem.errno or 0)
     return f"{reason}; {remedy}" if remedy else reason
@@ -64,17 +72,19 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
 def _write_beside(path: Path, data: bytes) -> None:
     """Write `data` to a synced temporary file in the folder of `path`, and rename it.
 
-    First it removes the temporary files of killed writers. A living writer's file is empty, or that
-    writer holds a lock on it.
+    First it removes the temporary files of killed writers, on which nobody holds a lock. A writer
+    whose file was removed before it could lock it makes another.
     """
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        with contextlib.suppress(FileNotFoundError):  # it was renamed just now
-            if leftover.stat().st_size and not held(leftover):
+        with contextlib.suppress(OSError), open(leftover, "rb+") as file:
+            if _locked(file):
                 leftover.unlink()
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            if not temporary.exists():
+                return _write_beside(path, data)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -76,8 +76,9 @@ def test_a_damaged_database_is_one_line_whose_remedy_makes_it_anew(ready, damage
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2] if damage == "cut short" else b"no database" * 100)
     damaged = make_study(Tracking(timeout_seconds=18))  # MLflow keeps a store open by its address
+    told = r"results/mlflow\.db did not answer: .*damaged"
     for call in (lambda: prepare(damaged), lambda: mirror(damaged, "pcqc")):
-        with pytest.raises(UserError, match=r"results/mlflow\.db did not answer: .*damaged") as error:
+        with pytest.raises(UserError, match=told) as error:
             call()
     assert follow(str(error.value), Path(), Path("aside")) == path
     note_losses(ready)

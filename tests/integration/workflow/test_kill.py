@@ -1,8 +1,10 @@
 """Killed without warning, and run again: the same bytes as without the kill."""
 
 import shutil
+import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 from kills import essence, kill, lines, start, wait_until
 from workplace import SETTINGS, STUDY, Workplace
@@ -63,6 +65,29 @@ def test_a_kill_as_a_manifest_appears_leaves_the_rest_to_be_made(copy):
     planned = copy.planned()
     assert "Choose the checkpoint of pcqc, run A" not in planned
     assert {"Evaluate pcqc, run A", "Collect all runs from MLflow"} <= set(planned)
+
+
+def test_a_worker_that_is_killed_is_named_and_how_to_go_on_is_said(copy):
+    shutil.rmtree(copy.results / "runs/pcqc/A")
+    place = copy.cold()  # a worker is a process of its own
+    workflow = subprocess.Popen(
+        place.workflow("--until", "train"),
+        cwd=place.folder,
+        env=place.environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def workers():
+        children = psutil.Process(workflow.pid).children(recursive=True)
+        return [child for child in children if child.cmdline()[3:4] == ["train"]]
+
+    wait_until(lambda: any(copy.results.glob("runs/pcqc/A/*/state")), workflow)
+    workers()[0].kill()
+    *_, killed, last = workflow.communicate()[1].splitlines()
+    assert killed.startswith(f"pcqc: error: `pcqc train {STUDY} pcqc A` was ended by SIGKILL")
+    assert last == "pcqc: stopped; run the same command again: it goes on where it stopped"
+    assert workflow.returncode == 1
 
 
 def test_a_killed_fine_tuning_goes_on_to_the_same_weights(mini, copy):
