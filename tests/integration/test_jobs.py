@@ -42,19 +42,19 @@ def train(study):
 
 @pytest.mark.parametrize("lie", ["a disease", "a complaint"])
 def test_a_case_of_no_known_disease_is_one_line_also_where_its_digest_was_made_to_fit(study, lie):
-    folder = folder_of(study, "clinic")
-    path = folder / "clinic_dev.jsonl"
-    world, case = load_world(folder / "world.json"), read_cases(path)[1]
+    path = folder_of(study, "clinic", "clinic_dev") / "clinic_dev.jsonl"
+    world = load_world(folder_of(study, "clinic", "world") / "world.json")
+    case = read_cases(path)[1]
     (complaint,) = set(case.initial.rstrip(".").split()) & set(world.complaints)
     old = case.options["B"] if lie == "a disease" else complaint
     first, row, *rest = path.read_text().splitlines(keepends=True)
     path.write_text("".join([first, row.replace(old, "gout\\n"), *rest]))
-    finish_job(study, "clinic")
+    finish_job(study, "clinic", "clinic_dev")
     with pytest.raises(UserError, match=f"^{path}, case '{case.case_id}': ") as error:
         train(study)
     assert str(error.value).endswith(f"altered: move {path.parent} away and run the workflow again")
     assert str(error.value).isprintable()
-    with pytest.raises(UserError, match=f"^{latest(study, 'clinic')}/clinic_dev.jsonl, case"):
+    with pytest.raises(UserError, match=f"clinic_dev.jsonl, case '{case.case_id}': "):
         CasesById(study, "clinic_dev")
 
 
