@@ -13,7 +13,7 @@ from datasets import Dataset
 from from_pcqc import rows_of
 from trl import GRPOConfig
 
-from pcqc.cases.case import Case, read_cases
+from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.transformers import TransformersEngine
@@ -22,7 +22,8 @@ from pcqc.methods.base import Services
 from pcqc.models.folder import load_model, load_tokenizer
 from pcqc.models.pretrained import install
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc_clinic.build import build_clinic
+from pcqc_clinic.build import TRAINING, draw_cases
+from pcqc_clinic.world import make_world
 from pcqc_study.settings import Study, load_study
 from turn_credit.adapters.trl import PCQCTrainer
 
@@ -41,11 +42,12 @@ class Clinic:
 def open_clinic(updates: int, cases: int, validation: int) -> Clinic:
     """The quick study's world and roles, with cases for some updates and a validation."""
     study = load_study("clinic")
-    drawn = replace(study.clinic, training_cases=updates * cases, sft_conversations=1)
+    world, seed = make_world(study.clinic), study.clinic.seed
+    training = replace(TRAINING, cases=updates * cases)
+    train = draw_cases(world, seed, "train", training)
     benchmark = replace(study.benchmarks[study.development], cases=validation)
+    development = draw_cases(world, seed, "dev", benchmark, before=train)
     with tempfile.TemporaryDirectory() as folder:
-        build_clinic(drawn, {"dev": benchmark}, study.protocol.instruction, Path(folder))
-        train, development = (read_cases(Path(folder, f"{n}.jsonl")) for n in ("train", "dev"))
         engines = {}
         for role in ("actor", "patient", "scorer"):
             install(study.pretrained[study.starts_from(role)], Path(folder, role))

@@ -24,10 +24,10 @@ TRAINING = Benchmark("Training", "held_out", options=(4, 5, 6, 7, 8), recorded_f
 TRIES_PER_CASE = 100
 
 
-def draw_benchmark(
-    world: World, seed: int, name: str, benchmark: Benchmark, before: Iterable[Case], path: Path
-) -> int:
-    """Write the cases of a benchmark; their number.
+def draw_cases(
+    world: World, seed: int, name: str, benchmark: Benchmark, before: Iterable[Case] = ()
+) -> list[Case]:
+    """Cases of a benchmark.
 
     Args:
         world: of which patients are drawn.
@@ -35,14 +35,11 @@ def draw_benchmark(
         name: of the benchmark.
         benchmark: what its cases are like, and how many there are.
         before: cases of the sets before it; it shares none with them.
-        path: of the file.
 
     Raises:
         UserError: the world has too few different cases.
     """
-    cases = _Sampler(world, seed, before).cases(name, benchmark, benchmark.cases)
-    write_cases(path, cases)
-    return len(cases)
+    return _Sampler(world, seed, before).cases(name, benchmark, benchmark.cases)
 
 
 def draw_conversations(
@@ -60,7 +57,7 @@ def draw_conversations(
     """Write SFT conversations, `sft.jsonl`, and their cases, `cases.jsonl`; their number.
 
     Args:
-        world, seed, before: as of `draw_benchmark`.
+        world, seed, before: as of `draw_cases`.
         folder: where the files go.
         options: numbers of options of a case.
         conversations: how many.

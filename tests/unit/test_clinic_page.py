@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from clinic_env.posterior import best_accuracy, random_accuracy
-from pcqc.cases.case import read_cases
 from pcqc.system.checkout import ROOT
-from pcqc_clinic.build import build_clinic
-from pcqc_clinic.world import load_world
+from pcqc_clinic.build import draw_cases
+from pcqc_clinic.world import make_world
 from pcqc_study.settings import load_study
 
 ROW = re.compile(r"^\| (Clinic-\w+) \|[^|]*\| (best|random) \|((?: [\d.]+ \|)+)$", re.M)
@@ -18,14 +17,15 @@ ACCURACY = {"best": best_accuracy, "random": random_accuracy}
 
 
 @pytest.fixture(scope="module")
-def clinic(tmp_path_factory):
+def clinic():
     """The world and the first 40 cases of each benchmark; each has a stream of its own."""
-    study, folder = load_study("clinic-full"), tmp_path_factory.mktemp("clinic")
-    settings = replace(study.clinic, training_cases=1, sft_conversations=1)
-    benchmarks = {name: replace(b, cases=40) for name, b in study.benchmarks.items()}
-    build_clinic(settings, benchmarks, study.protocol.instruction, folder)
-    cases = {b.title: read_cases(folder / f"{name}.jsonl") for name, b in benchmarks.items()}
-    return load_world(folder / "world.json"), cases
+    study = load_study("clinic-full")
+    world, seed = make_world(study.clinic), study.clinic.seed
+    cases = {
+        benchmark.title: draw_cases(world, seed, name, replace(benchmark, cases=40))
+        for name, benchmark in study.benchmarks.items()
+    }
+    return world, cases
 
 
 def test_the_page_prints_the_bayes_figures(clinic):

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from itertools import chain
 
-from pcqc.cases.case import read_cases
+from pcqc.cases.case import read_cases, write_cases
 from pcqc.system.manifest import checked
 from pcqc.task import Task
-from pcqc_clinic.build import TRAINING, draw_benchmark, draw_conversations
+from pcqc_clinic.build import TRAINING, draw_cases, draw_conversations
 from pcqc_clinic.world import make_world, save_world
 
 
@@ -27,5 +27,6 @@ def run(task: Task) -> dict:
         benchmark = replace(TRAINING, options=settings.options, cases=settings.cases)
     else:
         benchmark = settings.benchmark
-    path = task.folder / f"{name}.jsonl"
-    return {"rows": draw_benchmark(world, seed, name, benchmark, before, path)}
+    cases = draw_cases(world, seed, name, benchmark, before)
+    write_cases(task.folder / f"{name}.jsonl", cases)
+    return {"rows": len(cases)}
