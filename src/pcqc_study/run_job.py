@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from pcqc.errors import UserError
+from pcqc.models.folder import require_docstrings
 from pcqc.system.manifest import (
     accepted,
     begin,
@@ -55,8 +56,9 @@ def perform(
 
     Raises:
         UserError: settings or source changed since the workflow planned; another process runs the
-            job; what the work itself raises.
+            job; Python runs without docstrings; what the work itself raises.
     """
+    require_docstrings()
     if fingerprint and fingerprint != job.path.name:
         raise UserError(
             f"settings or source changed since the workflow began (`pcqc {job.name}`); run it again"

@@ -196,6 +196,22 @@ def test_settings_are_checked_without_loading_what_is_slow_to_load():
     assert json.loads(done.stdout)["methods"]["pcqc"]["beta"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("typed", "status", "message"),
+    [
+        ("--help", 0, "Look at a study:"),
+        ("check clinic", 0, '"name": "clinic"'),
+        ("base clinic", 2, "pcqc: error: Python runs without docstrings, which transformers needs"),
+    ],
+)
+def test_without_docstrings_a_command_works_or_says_what_it_needs(tmp_path, typed, status, message):
+    command = [sys.executable, "-OO", "-m", "pcqc_study.cli", *typed.split()]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == status
+    assert message in done.stdout + done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
 def test_a_reader_that_leaves_ends_a_command_without_a_word():
     reading, writing = os.pipe()
     os.close(reading)

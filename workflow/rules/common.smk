@@ -24,6 +24,7 @@ from pcqc.system.manifest import MARKER, accepted
 from pcqc.system.terminal import print_anywhere
 
 print_anywhere()
+os.environ.pop("PYTHONOPTIMIZE", None)  # jobs need transformers, which reads docstrings
 
 # Where the published files of a real study lie; jobs inherit it.
 if "data" in config:

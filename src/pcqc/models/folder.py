@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr
@@ -114,8 +115,18 @@ def check_folder(path: Path, remedy: str = "") -> dict:
     return manifest
 
 
+def require_docstrings() -> None:
+    """Raise UserError where Python leaves out docstrings: transformers makes its models by them."""
+    if sys.flags.optimize > 1:
+        raise UserError(
+            "Python runs without docstrings, which transformers needs; start it without -OO, and "
+            "unset PYTHONOPTIMIZE"
+        )
+
+
 def load_tokenizer(path: Path):
     """The tokenizer of a model folder."""
+    require_docstrings()
     from transformers import AutoTokenizer
 
     if not path.is_dir():
