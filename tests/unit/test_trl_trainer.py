@@ -181,6 +181,7 @@ ONE = {"prompts": [[1]], "completions": [[2, 3]], "terms": {}, "reward": [1.0]}
     ("changes", "message"),
     [
         ({"reward": []}, "0 reward for 1 completions"),
+        ({"terms": [Term([(0, 0, 1)], [1.0])]}, "terms have names"),
         ({"prompts": [[]]}, "row 0 has an empty prompt or completion; leave it out"),
         ({"completions": [[]]}, "row 0 has an empty prompt or completion"),
         ({"logprobs": [[-1.0]]}, "row 0 has 1 log-probabilities for 2 tokens; give None"),

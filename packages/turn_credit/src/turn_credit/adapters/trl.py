@@ -34,8 +34,8 @@ class Rows:
             such rows are not trained on.
 
     Raises:
-        ValueError: lists of other lengths, an empty prompt or completion, log-probabilities that
-            are more or fewer than tokens.
+        ValueError: terms without names, lists of other lengths, an empty prompt or completion, or
+            log-probabilities that are more or fewer than tokens.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -46,6 +46,8 @@ class Rows:
     truncated: Sequence[bool] | None = None
 
     def __post_init__(self):
+        if not isinstance(self.terms, Mapping):
+            raise ValueError('terms have names, as in {"terminal": Term(...)}')
         count = len(self.completions)
         for name in ("prompts", "reward", "logprobs", "truncated"):
             value = getattr(self, name)
