@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "requirements"))
 from install import uv_variables  # noqa: E402
 
 TRAINERS = "tests/unit/test_trainer_adapters.py"
+VERL = "tests/unit/test_verl_adapter.py"
 CLINIC = "packages/clinic_env/tests/test_adapters.py"
 PRIME_RL = "https://github.com/PrimeIntellect-ai/prime-rl/archive/559b44772e471d1538537b8805cc77f3824a5e64.tar.gz"
 RLLM = "https://github.com/rllm-org/rllm/archive/9beb6e0f676a46d38858991fd79ac5f8e0b16d4c.tar.gz"
@@ -76,7 +77,7 @@ ENVIRONMENTS = {
     "sb3": Own((CLINIC, "sb3"), ("stable-baselines3==2.9.2", "torch==2.13.0")),
     "verifiers": Own((CLINIC, "verifiers"), ("verifiers==0.4.0",)),
     "verl": Own(
-        (TRAINERS, "verl"),
+        (VERL, "verl"),
         (
             *("torch==2.13.0", "tensordict==0.10.0", "torchdata==0.11.0", "transformers==5.10.4"),
             *("peft==0.21.2", "accelerate==1.15.0", "datasets==5.2.0", "ray==2.60.0"),
