@@ -36,7 +36,7 @@ class Overheard:
     def __init__(self, descriptors: tuple[int, ...] = (1, 2)):
         self.lines: deque[str] = deque(maxlen=KEPT)
         self.shown = {number: os.dup(number) for number in descriptors}
-        self.threads = []
+        self.threads: list[threading.Thread] = []
 
     def begin(self) -> None:
         """Take the place of what is shown."""

@@ -90,8 +90,8 @@ def answering(study: Study, remedy: str) -> Iterator[None]:
                 f"MLflow at {masked(uri)} did not answer: {reason}; {remedy}"
             ) from problem
         if isinstance(problem, OSError):
-            file = problem.filename2 or problem.filename or "results"  # of two, the copy
-            raise UserError(f"cannot write {file}: {describe(problem)}, then {remedy}") from problem
+            path = problem.filename2 or problem.filename or "results"  # of two, the copy
+            raise UserError(f"cannot write {path}: {describe(problem)}, then {remedy}") from problem
         raise
 
 
