@@ -20,13 +20,14 @@ from analysis.load import load
 from analysis.report import link, show
 from analysis.tar_files import AGAIN, LIMIT, packed, place, staged, unpack, whole_results
 from pcqc.errors import UserError
+from pcqc.logged.updates import TIMES
 from pcqc.system.checkout import ROOT, git_commit
 from pcqc.system.files import read_bytes, sha256_file, write_atomic
 from pcqc.system.manifest import LATEST, MANIFEST, checked, read_manifest
 from pcqc.system.terminal import show as show_line
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.kinds import KINDS
-from pcqc_study.mlflow_mirror.finished import CHECKPOINTS, milliseconds
+from pcqc_study.mlflow_mirror.finished import CHECKPOINTS
 from pcqc_study.settings import Study
 from pcqc_study.settings.load import variations
 from pcqc_study.settings.replicates import replicates
@@ -194,13 +195,14 @@ def _variations(study: Study, folder: Path) -> dict[Path, bytes]:
 
 def _check_report(study: Study) -> None:
     """UserError where the newest report does not show what was collected or evaluated last."""
-    shown = [latest(member, "collect") for member in (study, *replicates(study))]
+    shown = {"collected": latest(study, "collect")}
+    shown |= {f"collected {o.name}": latest(o, "collect") for o in replicates(study)}
     for method, run in Jobs(study).runs():
         evaluated = latest(study, "evaluate", method, run)
         if study.method(method).on_demand and evaluated.exists():
-            shown.append(evaluated)
-    begun = milliseconds(read_manifest(latest(study, "report"))["begun"])
-    if any(begun < milliseconds(read_manifest(folder)["finished"]) for folder in shown):
+            shown[f"evaluate {method} {run}"] = evaluated
+    inputs = read_manifest(latest(study, "report"))["fingerprint"]["inputs"]
+    if any(inputs.get(name) != folder.resolve().name for name, folder in shown.items()):
         raise UserError(
             f"{study.results}/report.html: older than what it shows; run `pcqc report {study.name}`"
         )
@@ -239,14 +241,32 @@ def _of_result(folder: Path, keep: str = f"{CHECKPOINTS}/") -> list[Path]:
 
 
 def _check_made(study: Study, record: dict[str, Any], made: dict[str, Path]) -> None:
-    """UserError where a run's results are not here, or not those that were collected."""
+    """UserError where a run's results are not here, or not those that were collected.
+
+    A run that was made again has equal files, but for its times; on a machine that does not repeat
+    numbers it has others, and all that shows them is to be made again too.
+    """
+    run = f"{record['method']} {record['run']}"
     for kind, entry in (("train", "training"), ("evaluate", "evaluation")):
-        files = read_manifest(made[kind])["files"] if kind in made else None
-        if record[entry] and files != record[entry]["files"]:
+        if not (collected := record[entry]):
+            continue
+        here = read_manifest(made[kind]) if kind in made else {}
+        if here.get("fingerprint") != collected.get("fingerprint"):
             raise UserError(
-                f"{study.results}: {kind} {record['method']} {record['run']} is not what was "
-                f"collected; `make results STUDY={study.name}` makes and collects it"
+                f"{study.results}: {kind} {run} is not what was collected; "
+                f"`make results STUDY={study.name}` makes and collects it"
             )
+        if _untimed(here) != _untimed(collected):
+            shown = ", ".join(KINDS[name].folder for name in ("mirror", "collect", "report"))
+            raise UserError(
+                f"{study.results}: {kind} {run} was made again with other numbers; move {shown} "
+                f"there away and run the workflow again: `make results STUDY={study.name}`"
+            )
+
+
+def _untimed(manifest: dict[str, Any]) -> dict[str, str]:
+    """File -> SHA-256 of what equal runs share."""
+    return {n: sha256 for n, sha256 in manifest["files"].items() if n != f"{TIMES}.jsonl"}
 
 
 def _parts(files: list[Path]) -> Iterator[list[Path]]:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from pcqc.errors import UserError, nearest, reason
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
+from pcqc.logged.updates import EVENTS, TIMES, read_updates
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.system.json_shapes import CollectedRuns
 from pcqc.system.manifest import LATEST, MANIFEST, checked, read_manifest
@@ -85,7 +86,10 @@ class Run:
         if self.collected:
             frame = self._of_run(read_frame(self._newest("collect", "updates.parquet")))
             return frame.drop(columns=["method", "run"]).dropna(axis="columns", how="all")
-        return pd.DataFrame(row for _, row in self._rows("train", "events.jsonl"))
+        events, times = (self._newest("train", f"{name}.jsonl") for name in (EVENTS, TIMES))
+        if times.name in self.training["files"]:  # earlier trainings have theirs among the events
+            checked(times)
+        return pd.DataFrame(read_updates(checked(events), times))
 
     def candidates(self) -> pd.DataFrame:
         """One row for each candidate question of the training; rows of one state stand together.

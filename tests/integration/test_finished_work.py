@@ -23,7 +23,7 @@ from pcqc_study.run_job import run_job
 METHOD, RUN = "pcqc", "A"
 ROOT = Path("results/small")
 FOLDER = ROOT / "runs" / METHOD / RUN
-KEPT = ("validation/*", "candidate_groups.jsonl", "checkpoints/*/*")
+KEPT = ("validation/*", "events.jsonl", "candidate_groups.jsonl", "checkpoints/*/*")
 
 
 @pytest.fixture

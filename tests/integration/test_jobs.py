@@ -19,6 +19,7 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.jobs import engines, rl_loop
+from pcqc.logged.updates import read_updates
 from pcqc.models.folder import load_tokenizer
 from pcqc.settings import Server, Servers
 from pcqc.system.files import read_json, read_jsonl, sha256_file
@@ -65,7 +66,7 @@ def test_a_run_leaves_its_whole_record(finished):
     assert [c["update"] for c in manifest["checkpoints"]] == [2, 4, 5]
     assert manifest["totals"]["trajectories"] == 5 * 2 * 2
     assert {name: sha256_file(folder / name) for name in manifest["files"]} == manifest["files"]
-    events = [row for _, row in read_jsonl(folder / "events.jsonl")]
+    events = list(read_updates(folder / "events.jsonl", folder / "times.jsonl"))
     kinds = [(e["kind"], e["update"]) for e in events]
     assert kinds == [
         ("update", 1),
@@ -97,7 +98,7 @@ def test_a_run_leaves_its_whole_record(finished):
 
 
 def events(folder: Path) -> list[dict]:
-    return [row for _, row in read_jsonl(folder / TRAINED / "events.jsonl")]
+    return list(read_updates(*(folder / TRAINED / f"{n}.jsonl" for n in ("events", "times"))))
 
 
 def test_tokens_are_counted_by_role_without_validation(finished):
@@ -209,9 +210,9 @@ def test_a_killed_run_ends_in_the_same_bytes(study, finished, kill_at):
         train(study)
     train(study)
     patterns = ("validation/*.parquet", "candidate_groups.jsonl", "consultations.jsonl")
-    patterns += ("checkpoints/*/model.safetensors",)
+    patterns += ("events.jsonl", "checkpoints/*/model.safetensors")
     made = digests(ROOT / TRAINED, *patterns)
-    assert len(made) == 3 + 2 + 3
+    assert len(made) == 3 + 2 + 1 + 3
     assert made == digests(finished / TRAINED, *patterns)
     counted, unbroken = (
         read_json(folder / TRAINED / "manifest.json")["totals"] for folder in (ROOT, finished)

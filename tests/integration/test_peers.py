@@ -7,6 +7,7 @@ from helpers import changed
 from small_runs import killed_at, small_study
 
 from pcqc.jobs import rl_loop
+from pcqc.logged.updates import read_updates
 from pcqc.methods.atpo import critic
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.pcqc import Pcqc
@@ -32,7 +33,8 @@ def make_study(folder):
 
 def train(study, name):
     folder = run_job(study, "train", name, "A").path
-    rows = [row for _, row in read_jsonl(folder / "events.jsonl") if row["kind"] == "update"]
+    rows = read_updates(folder / "events.jsonl", folder / "times.jsonl")
+    rows = [row for row in rows if row["kind"] == "update"]
     return folder, rows
 
 

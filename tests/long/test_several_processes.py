@@ -18,7 +18,7 @@ placement:
   learner: {devices: [0, 1], zero: 3}
   actor: {devices: [0, 1]}
 """
-KEPT = (".safetensors", ".parquet", "candidate_groups.jsonl", "consultations.jsonl")
+KEPT = (".safetensors", ".parquet", "candidate_groups.jsonl", "consultations.jsonl", "events.jsonl")
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_killed_processes_are_one_error_and_the_rerun_is_exact(placed):
     assert done.returncode == 0, done.stderr[-3000:]
     run = (runs / "latest").resolve()
     events, expected = run / "events.jsonl", outcome(run)
-    assert len(expected) == 8 + 8 + 2  # checkpoints, validations, two records
+    assert len(expected) == 8 + 8 + 3  # checkpoints, validations, three records
     shutil.rmtree(runs)
 
     training = start_and_wait(placed, command, lambda: lines(events) >= 3)

@@ -1,7 +1,7 @@
 """Jobs that a test kills, and what must not depend on it.
 
 Compared are weights, predictions, dialogues, candidate groups, selections, tables and figures.
-Left out, by name, is what holds measured seconds (`events.jsonl`, times in manifests, the columns
+Left out, by name, is what holds measured seconds (`times.jsonl`, times in manifests, the columns
 of `collected/updates.parquet` that are seconds, the tables of training cost and of equal budgets,
 the report) or identities that MLflow draws (`tracking/`, `published/`, `collected/runs.json`, the
 report).
@@ -23,7 +23,7 @@ from workplace import Workplace
 from pcqc.system.files import read_json
 
 # The paper holds the table of training costs.
-TIMED_FILES = ("events.jsonl", "runs.json", "report.html", "paper.tex", "paper.pdf")
+TIMED_FILES = ("times.jsonl", "runs.json", "report.html", "paper.tex", "paper.pdf")
 TIMED_TABLES = ("training_cost", "equal_budgets", "claims_at_budgets", "cost_curves")
 TIMED_COLUMNS = ("seconds/", "device_hours")
 LEFT_OUT = ("logs", "tracking", "published", "state")

@@ -18,6 +18,7 @@ from helpers import make_case
 
 from pcqc.cases.case import Case
 from pcqc.evaluation.benchmark import Evaluation
+from pcqc.logged.updates import EVENTS, TIMES, apart
 from pcqc.system.files import write_json, write_jsonl
 from pcqc_study.settings import Study, Tracking, load_study
 
@@ -119,7 +120,8 @@ def _write_training(study: Study, method: str, run: str, updates: int) -> None:
         consultations.append(dialogue(case, turns, "B", **of, rollout=0, **credit))
     validation = {"kind": "validation", "update": updates, "time": events[-1]["time"]}
     events.append(validation | {"accuracy": 0.7, "turns": 1.0})
-    write_jsonl(folder / "events.jsonl", events)
+    for number, name in enumerate((EVENTS, TIMES)):
+        write_jsonl(folder / f"{name}.jsonl", [apart(event)[number] for event in events])
     write_jsonl(folder / "consultations.jsonl", consultations)
     if hasattr(study.method(method), "question_group"):
         write_jsonl(folder / "candidate_groups.jsonl", groups)

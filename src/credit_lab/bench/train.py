@@ -11,8 +11,8 @@ from analysis.table import number
 from credit_lab.bench.methods import CreditedQuestions, CreditedTurns, credits_of, known
 from credit_lab.bench.score import reader_of
 from credit_lab.bench.table import markdown
+from pcqc.logged.updates import EVENTS, TIMES, read_updates
 from pcqc.settings import Method
-from pcqc.system.files import read_jsonl
 from pcqc.system.manifest import checked, read_manifest
 from pcqc_clinic.jobs import train as training
 from pcqc_study.graph import Jobs
@@ -133,7 +133,7 @@ def _run(study: Study, name: str, run: str, file: Path | None, start: float) -> 
         job = replace(job, inputs={**job.inputs, "credit": file})
     perform(job, lambda: training.run(task_of(study, job)))
     manifest = read_manifest(job.path)
-    events = [event for _, event in read_jsonl(job.path / "events.jsonl")]
+    events = read_updates(*(job.path / f"{name}.jsonl" for name in (EVENTS, TIMES)))
     of_update = {event["update"]: event for event in events if event["kind"] == "update"}
     checkpoints = {c["update"]: c["validation"] for c in manifest["checkpoints"]}
     accuracies = {update: 100 * v["accuracy"] for update, v in checkpoints.items()}

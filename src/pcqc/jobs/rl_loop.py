@@ -173,7 +173,7 @@ class Run:
         """Append the update's metrics, and some of its rollouts to read."""
         if not self.processes.is_main:
             return
-        self.folder.append("events", event_row(update, metrics, report, self.totals, seconds))
+        self.folder.append_event(event_row(update, metrics, report, self.totals, seconds))
         count = self.rl.sampled_consultations
         self.folder.append("consultations", *consultation_rows(update, batch, count))
         for name, rows in batch.records().items():
@@ -197,7 +197,7 @@ class Run:
             more = self.measure(self.development, evaluation.dialogues) if self.measure else {}
             summary = self.folder.keep_validation(update, digest, benchmark, evaluation, more)
             row = {"kind": "validation", "update": update, "time": now(), **summary, **health}
-            self.folder.append("events", row)
+            self.folder.append_event(row)
 
     def _levelled(self) -> bool:
         """Whether the run's validations have levelled off, those before a resume included."""

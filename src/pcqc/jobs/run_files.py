@@ -1,6 +1,7 @@
 """What a training run writes into its folder.
 
     events.jsonl                  a row for each update and for each validation
+    times.jsonl                   how long each took: what equal runs do not share
     consultations.jsonl           some whole training consultations
     candidate_groups.jsonl, ...   what the method adds (`Method.records`); ATPO: trees.jsonl
     checkpoints/                  the policy, every few updates
@@ -19,11 +20,12 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import Evaluation, dialogue_row
+from pcqc.logged.updates import EVENTS, TIMES, apart
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.models.folder import MANIFEST, check_folder
 from pcqc.system.files import describe, read_bytes, read_json, sha256_file, write_json
 
-RECORDS = ("events", "consultations")  # of every run; a method may add its own
+RECORDS = (EVENTS, TIMES, "consultations")  # of every run; a method may add its own
 
 
 class RunFolder:
@@ -96,6 +98,12 @@ class RunFolder:
         for row in rows:
             self._open[record].append(row)
         self._open[record].sync()
+
+    def append_event(self, row: dict) -> None:
+        """Append a row of an update or a validation, its times first: who watches joins them."""
+        event, times = apart(row)
+        self.append(TIMES, times)
+        self.append(EVENTS, event)
 
     def keep_validation(
         self,

@@ -9,7 +9,8 @@ import pyarrow
 
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import read_predictions, write_table
-from pcqc.system.files import read_json, read_jsonl, sha256_file, write_json
+from pcqc.logged.updates import EVENTS, TIMES, read_updates
+from pcqc.system.files import read_json, sha256_file, write_json
 from pcqc.system.manifest import (
     MANIFEST,
     STATE,
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
 
 # What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
 NEEDED = (
-    *("*/manifest.json", "training/events.jsonl", "training/validation/*.parquet"),
+    *(
+        "*/manifest.json",
+        "training/events.jsonl",
+        "training/times.jsonl",
+        "training/validation/*.parquet",
+    ),
     *("evaluation/*", "continuation/*"),
 )
 
@@ -237,8 +243,10 @@ def _write_updates(new: Path, runs: list[dict]) -> None:
     """Gather the numbers of all events: one row for each, one column for each number."""
     rows = []
     for run in runs:
-        path = _fetched(new, run) / "training" / "events.jsonl"
-        for _, event in read_jsonl(path) if path.exists() else ():
+        events, times = (
+            _fetched(new, run) / "training" / f"{name}.jsonl" for name in (EVENTS, TIMES)
+        )
+        for event in read_updates(events, times) if events.exists() else ():
             rows.append({"method": run["method"], "run": run["run"], **event})
     keys = {"method": pyarrow.string(), "run": pyarrow.string(), "kind": pyarrow.string()}
     numbers = sorted(

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from statistics import mean
 from typing import Any
 
+from pcqc.logged.updates import EVENTS, TIMES, joined
 from pcqc.system.files import digest
 from pcqc_study.fingerprint import flat
 from pcqc_study.mlflow_mirror.finished import FinishedRun, milliseconds
@@ -67,7 +68,8 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     for name in ("accuracy", "turns", "actor_tokens") if run.at_start else ():
         yield f"{PREFIXES['validation']}{name}", float(run.at_start[name]), 0, 0
     elapsed = 0
-    for event in run.rows("training/events.jsonl"):
+    rows = (run.rows(f"training/{name}.jsonl") for name in (EVENTS, TIMES))
+    for event in joined(*rows):
         elapsed = max(elapsed, milliseconds(event["time"]) - run.started)
         for name, value in of_event(event):
             yield name, value, event["update"], elapsed

@@ -10,9 +10,11 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pcqc.errors import UserError
+from pcqc.logged.updates import EVENTS, TIMES, joined
 from pcqc.system.files import held
 from pcqc.system.manifest import lock
 from pcqc.system.terminal import complain
@@ -98,8 +100,12 @@ class Live:
 
 
 def events(job: Job) -> list[dict[str, Any]]:
-    """Whole rows of a training's events so far: the last may be half written."""
-    path = job.path / "events.jsonl"
+    """Rows of a training's updates and validations so far, with their times."""
+    return list(joined(*(_whole_rows(job.path / f"{name}.jsonl") for name in (EVENTS, TIMES))))
+
+
+def _whole_rows(path: Path) -> list[dict[str, Any]]:
+    """Rows of a file that is being written: the last may be half there."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 

@@ -12,6 +12,7 @@ from tracked import collect, mirror
 
 from pcqc.errors import UserError
 from pcqc.system.files import read_json, write_json
+from pcqc.system.manifest import MANIFEST, MARKER, STATE
 from pcqc_study.graph import latest
 from pcqc_study.mlflow_mirror.collect import add
 from pcqc_study.mlflow_mirror.mlflow_store import open_store
@@ -40,7 +41,7 @@ def stored(study, method, run, artifact):
 
 def tree(folder):
     """Name -> SHA-256 of what was collected; a manifest says when it was written."""
-    left_out = ("manifest.json", "state/")
+    left_out = (MANIFEST, MARKER, f"{STATE}/")
     return {n: digest for n, digest in digests(folder).items() if not n.startswith(left_out)}
 
 
@@ -69,7 +70,7 @@ def test_the_analysis_gets_what_the_runs_wrote(mirrored):
     dialogue = collected / "dialogues" / "pcqc" / "C" / "clinic_wide.jsonl"
     original = mirrored.results / "evaluation" / "pcqc" / "C" / "latest" / "clinic_wide.jsonl"
     assert dialogue.read_bytes() == original.read_bytes()
-    assert sorted(p.name for p in collected.iterdir()) == [
+    assert sorted({p.name for p in collected.iterdir()} - {MARKER, STATE}) == [
         "dialogues",
         "manifest.json",
         "predictions.parquet",

@@ -16,13 +16,20 @@ from tracked import mirror
 
 from pcqc.errors import UserError
 from pcqc.system.files import read_json
-from pcqc_study.kinds import stores_lost
+from pcqc_study.check_results import prepare_to_run
+from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror.finished import read_record
 from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, is_lost, masked, open_store
-from pcqc_study.mlflow_mirror.prepare import note_losses, prepare
+from pcqc_study.mlflow_mirror.prepare import prepare
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import Tracking
 from pcqc_study.status import job_states
+
+
+def marked(study, method) -> bool:
+    """Whether the workflow would leave a method's mirror as it is."""
+    prepare_to_run(study)
+    return Jobs(study).job("mirror", method).marker.exists()
 
 
 def together(target, *arguments):
@@ -119,8 +126,7 @@ def test_the_runs_of_a_renamed_folder_are_mirrored_again(ready, tmp_path, monkey
     elsewhere = tmp_path / "elsewhere"
     shutil.move("results", elsewhere / "results")
     monkeypatch.chdir(elsewhere)
-    note_losses(ready)
-    assert stores_lost(ready) == 1
+    assert not marked(ready, "shared_sft")
     record = read_json(run_job(ready, "mirror", "shared_sft").path / "record.json")
     store = open_store(ready)
     home = elsewhere / "results" / "mlartifacts" / "clinic"
@@ -134,29 +140,24 @@ def test_the_runs_of_a_renamed_folder_are_mirrored_again(ready, tmp_path, monkey
 
 
 def test_runs_of_a_database_lost_to_another_study_are_mirrored_again(ready):
-    first = run_job(ready, "mirror", "grpo").path
-    note_losses(ready)
-    assert (stores_lost(ready), is_lost(ready)) == (0, False)
+    run_job(ready, "mirror", "grpo")
+    assert (marked(ready, "grpo"), is_lost(ready)) == (True, False)
     Path("results/mlflow.db").unlink()
     prepare(make_study(Tracking(timeout_seconds=19), name="another"))
-    for _ in range(2):  # a loss counts once, however often it is looked at
-        note_losses(ready)
-    assert stores_lost(ready) == 1
+    assert not marked(ready, "grpo")
     # MLflow keeps a store open by its address; another address is as good as a new process.
     again = make_study(Tracking(timeout_seconds=19))
-    second = run_job(again, "mirror", "grpo").path
-    assert second != first
-    assert not is_lost(again)
+    run_job(again, "mirror", "grpo")
+    assert (marked(again, "grpo"), is_lost(again)) == (True, False)
     for entry in read_record(again, "grpo")["runs"].values():
         stored = artifact_paths(open_store(again).client, entry["run_id"])
         assert set(stored) == {*entry["artifacts"], "run.html"}
 
 
 def test_a_file_that_is_no_database_is_not_taken_for_a_lost_one(ready):
-    mirror(ready, "shared_sft")
+    run_job(ready, "mirror", "shared_sft")
     Path("results/mlflow.db").write_text("not a database" * 100)
-    note_losses(ready)
-    assert stores_lost(ready) == 0
+    assert marked(ready, "shared_sft")
 
 
 @pytest.mark.parametrize("by_environment", [False, True])
@@ -173,8 +174,7 @@ def test_a_deleted_experiment_is_told_and_comes_back_by_the_command_of_the_line(
     client.delete_experiment(experiment.experiment_id)
     lost = {state.job.name: state for state in job_states(ready)}["mirror grpo"]
     assert (lost.state, lost.reason) == ("stale", "MLflow's store lacks the study's runs")
-    note_losses(ready)
-    assert stores_lost(ready) == 1
+    assert not marked(ready, "grpo")
     before = {path.name for path in Path().iterdir()}
     again = make_study(Tracking(timeout_seconds=19))
     with pytest.raises(UserError, match="was deleted; type `") as error:

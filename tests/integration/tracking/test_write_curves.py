@@ -88,9 +88,9 @@ def test_a_study_is_followed_until_its_workflow_has_ended(ready, monkeypatch):
 
 def test_a_training_that_has_just_begun_is_not_sent(ready):
     job = Jobs(ready).job("train", "pcqc", "A")
-    write_jsonl(
-        job.path / "events.jsonl", [{"kind": "update", "update": 1, "time": now(), "kl": 0.0}]
-    )
+    for name in ("events", "times"):
+        row = {"kind": "update", "update": 1, "time": now(), "kl": 0.0}
+        write_jsonl(job.path / f"{name}.jsonl", [row])
     write_curves.Live(ready).send([job])
     assert training(ready)[1] == []
 

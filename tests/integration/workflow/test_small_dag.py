@@ -12,6 +12,7 @@ from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace
 
 from analysis.tables_and_figures import contents
 from clinic_env.players import measure
+from pcqc.logged.updates import read_updates
 from pcqc.system.checkout import ROOT
 from pcqc.system.files import read_json, read_jsonl
 from pcqc_study.graph import Jobs
@@ -64,7 +65,7 @@ def test_a_run_of_atpo_leaves_its_whole_record(mini):
     manifest = read_json(folder / "manifest.json")
     assert "trees.jsonl" in manifest["files"]
     assert not (folder / "candidate_groups.jsonl").exists()
-    events = [row for _, row in read_jsonl(folder / "events.jsonl")]
+    events = list(read_updates(folder / "events.jsonl", folder / "times.jsonl"))
     updates = [e for e in events if e["kind"] == "update"]
     assert [e["update"] for e in updates] == [1, 2, 3, 4]
     wanted = {"tree/nodes", "tree/pruned_share", "critic/loss", "seconds/critic", "reward/mean"}
