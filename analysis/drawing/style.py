@@ -1,8 +1,8 @@
 """How every figure looks, and how it is written: the same bytes for the same numbers."""
 
 import io
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import matplotlib as mpl
 from matplotlib.artist import Artist
@@ -78,9 +78,13 @@ def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
     figure.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // rows))
 
 
-def house_style() -> AbstractContextManager[None]:
-    """The settings of all figures, for the time of drawing and writing one."""
-    return mpl.rc_context(_SETTINGS)
+@contextmanager
+def house_style() -> Iterator[None]:
+    """The settings of all figures, and no others, for the time of drawing and writing one."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
+        yield
 
 
 def encode(figure: Figure, form: str) -> bytes:

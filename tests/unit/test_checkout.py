@@ -115,3 +115,21 @@ def test_without_git_it_is_unknown(commit, recorded, tmp_path, monkeypatch):
     commit(tmp_path / "own")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert recorded() == "unknown"
+
+
+def test_a_git_that_answers_nothing_readable_or_nothing_at_all_stops_no_job(
+    commit, recorded, tmp_path, monkeypatch
+):
+    made = commit(tmp_path / "own")
+    config = tmp_path / "config"
+    config.write_text("[core]\n\tquotePath = false\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    (tmp_path / "own" / os.fsdecode(b"src/\xff.py")).touch()
+    assert recorded() == f"{made}+changes"
+    monkeypatch.setattr(checkout, "PATIENCE", 0.2)
+    slow = tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nexec sleep 30\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
+    assert recorded() == "unknown"

@@ -9,6 +9,7 @@ from pcqc.system.terminal import complain
 
 ROOT = Path(__file__).resolve().parents[3]
 CODE = ("*.py", "*.smk", "Snakefile")
+PATIENCE = 60.0  # seconds for an answer of git
 
 
 def local_folder(name: str) -> Path:
@@ -32,7 +33,7 @@ def git_commit() -> str:
         changed = _git("status", "--porcelain", "-uno", "--", ".", ":!results")
         changed += _git("ls-files", "-o", "--exclude-standard", "--", *CODE, ":!results")
         return f"{commit}+changes" if changed else commit
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return "unknown"
     except subprocess.CalledProcessError as problem:
         if "dubious ownership" in problem.stderr:
@@ -49,6 +50,12 @@ def _git(*arguments: str) -> str:
     given = {n: v for n, v in os.environ.items() if n.startswith("GIT_CONFIG") or n[:4] != "GIT_"}
     command = ["git", "-C", str(ROOT), *arguments]
     done = subprocess.run(
-        command, check=True, capture_output=True, text=True, env=given | {"LC_ALL": "C"}
+        command,
+        check=True,
+        capture_output=True,
+        text=True,
+        errors="replace",  # names of files may be any bytes
+        env=given | {"LC_ALL": "C"},
+        timeout=PATIENCE,
     )
     return done.stdout.strip()
