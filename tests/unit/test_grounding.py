@@ -1,5 +1,7 @@
 """Judges of answers: the clinic's rules, a model, several together, and a person's review."""
 
+import csv
+
 import pytest
 from helpers import make_case, scripted_judge
 
@@ -13,7 +15,9 @@ from pcqc.evaluation.grounding import (
     read_review,
     reviewed,
 )
+from pcqc.jobs.grounding import _sheet
 from pcqc.roles.patient import Inquiry
+from pcqc.system.files import csv_text
 from pcqc_clinic.judge import ClinicJudge
 from pcqc_clinic.ungrounded import UngroundedPatient
 
@@ -126,6 +130,20 @@ def test_a_review_whose_quote_is_not_closed_loses_no_decision(tmp_path):
     assert str(error.value) == f"{path}, after line 1: {words}"
     path.write_text(REVIEW.replace("names the disease", '"names the disease"') + more)
     assert list(read_review(path, "pcqc", "A")) == [("case-0", 1), ("case-1", 0)]
+
+
+@pytest.mark.parametrize("case_id", ["=1+1", "'=1+1", "-1", "'plain", "plain"])
+def test_a_case_id_in_the_sheet_is_no_formula_and_is_read_as_it_was(tmp_path, case_id):
+    item = Answered(make_case(case_id=case_id), "Any fever?", "No.")
+    open_ = Judgement(None, None, None, "model")
+    row = {"case_id": case_id, "candidate": 0, "utility": 0.5, "executed": True}
+    (sheet,) = csv.DictReader(
+        _sheet(("pcqc", "A"), [row], [item], {"model": [open_]}, [open_], {}).splitlines()
+    )
+    assert not sheet["case_id"].startswith(("=", "-"))
+    path = tmp_path / "review.csv"
+    path.write_text(csv_text(sheet, [(sheet | {"supported": "yes"}).values()]))
+    assert read_review(path, "pcqc", "A") == {(case_id, 0): {"supported": True}}
 
 
 def test_a_review_may_come_from_any_spreadsheet(tmp_path):

@@ -139,7 +139,16 @@ DAMAGES = damage.DAMAGES | {
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("check", [checked, lambda path: checked(path.parent), None])
+@pytest.mark.parametrize(
+    "check",
+    [
+        checked,
+        lambda path: checked(path.parent),
+        lambda path: checked(path.parents[1] / "latest" / path.name),
+        lambda path: read_manifest(path.parents[1] / "latest") and checked(path),
+        None,
+    ],
+)
 def test_a_damaged_file_is_refused_by_whoever_reads_it_and_by_the_workflow(tmp_path, how, check):
     job = made(make_job(tmp_path), a="12", b="34")
     DAMAGES[how](job.path / "a")

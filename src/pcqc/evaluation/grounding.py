@@ -16,7 +16,7 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.engines.base import Engine, Failure, Request, Sampling
 from pcqc.errors import UserError
 from pcqc.seeds import stream
-from pcqc.system.files import read_bytes
+from pcqc.system.files import of_cell, read_bytes
 
 CRITERIA = ("supported", "confined", "free")
 AGREEMENT, REVIEW = "agreement", "review"  # in place of a single judge's name
@@ -223,7 +223,7 @@ def _decisions(
         where = f"{path}, line {line}"
         if not (row["candidate"] or "").isdecimal():
             raise UserError(f"{where}: candidate must be a whole number, not {row['candidate']!r}")
-        key = (row["case_id"], int(row["candidate"]))
+        key = (of_cell(row["case_id"]), int(row["candidate"]))
         if key in review:
             raise UserError(f"{where}: judges {key[0]}, candidate {key[1]} again; keep one row")
         decided: dict[str, bool] = {}

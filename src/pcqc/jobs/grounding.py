@@ -75,7 +75,8 @@ def _sheet(
         of_judges = [_vote(judgements[i]) for judgements in votes.values()]
         verdicts = [_word(decided.get(key, {}).get(name)) for name in CRITERIA]
         place = priority(judged[i], chosen)
-        lines.append([*policy, *key, place, *map(no_formula, texts), *of_judges, *verdicts])
+        shown = no_formula(item.case.case_id), row["candidate"], place
+        lines.append([*policy, *shown, *map(no_formula, texts), *of_judges, *verdicts])
     lines.sort(key=lambda line: line[4])
     head = ("method", "run", "case_id", "candidate", "priority", "facts", "options", "question")
     return csv_text([*head, "answer", *(f"vote of {name}" for name in votes), *CRITERIA], lines)

@@ -266,6 +266,11 @@ def no_formula(text: str) -> str:
     return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
 
 
+def of_cell(cell: str) -> str:
+    """The text that `no_formula` made a cell of."""
+    return cell[1:] if cell.startswith("'") and no_formula(cell) != cell else cell
+
+
 def csv_text(header: Iterable[str], rows: Iterable[Iterable]) -> str:
     """A header and rows as CSV, the same on every system."""
     text = io.StringIO()

@@ -99,7 +99,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{folder}: is not finished (no {MANIFEST}); {_again(folder)}")
     status = path.stat()
-    return _read(folder.resolve(), str(folder), status.st_mtime_ns, status.st_ino)
+    return _read(folder.resolve(), str(_own(folder)), status.st_mtime_ns, status.st_ino)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -136,8 +136,13 @@ def result_of(path: Path) -> Path:
     """The folder of the result that a file or folder belongs to."""
     for folder in (path, *path.parents):
         if is_result(folder):
-            return folder
+            return _own(folder)
     raise UserError(f"{path}: missing, or its result is not finished; {_again(path)}")
+
+
+def _own(folder: Path) -> Path:
+    """A result's folder by its own name: `latest`, once moved away, would come back."""
+    return folder.with_name(folder.resolve().name) if folder.is_symlink() else folder
 
 
 def is_result(folder: Path) -> bool:

@@ -118,7 +118,7 @@ def test_a_dead_tracking_server_changes_no_byte(mini, tmp_path):
     """All runs are made and their mirrors fail in one line each; with a store the rest follows."""
     address = f"http://127.0.0.1:{free_port()}"
     place = unstarted(mini, tmp_path / "dead")
-    done = place.run(place.workflow("--keep-going"), MLFLOW_TRACKING_URI=address)
+    done = place.run(place.workflow(), MLFLOW_TRACKING_URI=address)
     assert done.returncode != 0
     errors = {line for line in done.stderr.splitlines() if line.startswith("pcqc: error: ")}
     assert errors
