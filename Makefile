@@ -48,7 +48,7 @@ $(PROJECT): $(PACKAGES) pyproject.toml
 	@touch $@
 
 $(TRITON): $(PACKAGES) requirements/triton.txt
-	.venv/bin/python -m pip install --quiet --no-deps --require-hashes --upgrade --target $@ --requirement requirements/triton.txt
+	.venv/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: --upgrade --target $@ --requirement requirements/triton.txt
 	@touch $@
 
 gpu: env ## replace vLLM's CPU build in .venv by the one for NVIDIA GPUs
@@ -106,7 +106,7 @@ ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
 
 # Sphinx lies in a folder of its own, which only this command looks into.
 $(SPHINX): $(PACKAGES) requirements/site.txt
-	.venv/bin/python -m pip install --quiet --no-deps --require-hashes --upgrade --target .venv/site --requirement requirements/site.txt
+	.venv/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: --upgrade --target .venv/site --requirement requirements/site.txt
 	@touch $@
 
 $(STUDIED): $(wildcard results/archive/clinic-full*.tar.xz analysis/*.* analysis/*/*.*) | env

@@ -1,9 +1,9 @@
 """Fill the virtual environment whose interpreter runs this file with the packages of lock.txt.
 
 uv installs everything but torch, each file checked against its hash in the lock; where uv fails,
-pip does. torch comes by pip without a hash, because pip's own configuration says which build of it
-this machine uses (CPU or CUDA) and where that lies. uv follows the same configuration as far as it
-can.
+pip does. What has no wheel is built with the setuptools of the lock, and nothing else is built.
+torch comes by pip without a hash, because pip's own configuration says which build of it this
+machine uses (CPU or CUDA) and where that lies. uv follows the same configuration as far as it can.
 
     python requirements/install.py --afresh     make .venv anew, and install lock.txt there
     python requirements/install.py              install lock.txt
@@ -11,6 +11,7 @@ can.
     python requirements/install.py --check-gpu  only see whether vllm and the lock fit together
     python requirements/install.py --check-platforms   only see where the lock can be installed
     python requirements/install.py --relock     rewrite lock.txt and site.txt from the .in files
+    python requirements/install.py --audit      ask osv.dev for known vulnerabilities of the locks
 """
 
 from __future__ import annotations  # an older Python gets as far as being refused
@@ -26,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -50,6 +52,8 @@ PLATFORMS = {
 }
 PYTHONS = ("3.11", "3.12", "3.13")  # the first is the one that everything runs with
 SOURCE = ("connection-pool", "deepspeed", "llguidance")  # may have no wheel: built where installed
+LOCKS = ("lock.txt", "site.txt", "triton.txt", "gpu.in")
+VULNERABILITIES = "https://api.osv.dev/v1/querybatch"
 
 
 def pip_options(listing: str) -> dict[str, str]:
@@ -136,16 +140,23 @@ def install() -> None:
     """Install every package of the lock. Raises CalledProcessError where pip fails."""
     lock = LOCK.read_text()
     with tempfile.TemporaryDirectory() as name:
-        first, hashed, versions = (Path(name) / f"{n}.txt" for n in ("uv", "hashed", "versions"))
+        first, wheels, built, versions = (Path(name) / f"{n}.txt" for n in range(4))
+        sources = "".join(entry(lock, name) for name in SOURCE)
         first.write_text(entry(lock, "uv"))
-        hashed.write_text(lock.replace(entry(lock, "torch"), ""))
-        versions.write_text(without_hashes(lock))
+        built.write_text(sources)
+        for part in (*SOURCE, "torch"):
+            lock = lock.replace(entry(lock, part), "")
+        wheels.write_text(lock)
+        versions.write_text(without_hashes(LOCK.read_text()))
         pip("install", "--require-hashes", "--requirement", str(first))
-        # Python compiles a module when it is first imported; most of these modules never are.
-        options = ["--no-deps", "--require-hashes", "--requirement", str(hashed)]
-        if uv("install", *options) != 0:
-            print("uv could not install the lock (its message is above); pip does it", flush=True)
-            pip("install", "--no-compile", *options)
+        # By default a build takes the newest setuptools, without a hash, and runs it.
+        steps = {wheels: ("--only-binary", ":all:"), built: ("--no-build-isolation",)}
+        for file, how in steps.items():
+            options = ["--no-deps", "--require-hashes", *how, "--requirement", str(file)]
+            if uv("install", *options) != 0:
+                print("uv could not install this (its message is above); pip does it", flush=True)
+                # Python compiles a module when it is first imported; most of these never are.
+                pip("install", "--no-compile", *options)
         pip("install", "--no-compile", "--constraint", str(versions), "torch")
 
 
@@ -223,6 +234,31 @@ def relock() -> None:
         sys.exit("requirements/site.txt is unchanged: uv found no versions that fit together")
 
 
+def audit() -> None:
+    """Ask which packages of the locks have known vulnerabilities. Raises SystemExit if one has."""
+    texts = [(HERE / name).read_text() for name in LOCKS]
+    pins = sorted({pin for text in texts for pin in without_hashes(text).splitlines()})
+    packages = [{"name": pin.split("==")[0], "ecosystem": "PyPI"} for pin in pins]
+    queries = [
+        {"package": package, "version": pin.split("==")[1]}
+        for package, pin in zip(packages, pins, strict=True)
+    ]
+    content, kind = json.dumps({"queries": queries}).encode(), {"Content-Type": "application/json"}
+    request = urllib.request.Request(VULNERABILITIES, content, kind)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        results = json.load(answer)["results"]
+    known = {
+        pin: [entry["id"] for entry in result["vulns"]]
+        for pin, result in zip(pins, results, strict=True)
+        if result.get("vulns")
+    }
+    for pin, names in known.items():
+        print(f"{pin}: {', '.join(names)}")
+    if known:
+        sys.exit(f"{len(known)} of {len(pins)} packages have known vulnerabilities; see osv.dev")
+    print(f"{len(pins)} packages, no known vulnerability")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     choice = parser.add_mutually_exclusive_group()
@@ -231,9 +267,12 @@ def main() -> None:
     choice.add_argument("--check-gpu", action="store_true", help="see whether vllm fits the lock")
     choice.add_argument("--check-platforms", action="store_true", help="see where the lock fits")
     choice.add_argument("--relock", action="store_true", help="rewrite lock.txt and site.txt")
+    choice.add_argument("--audit", action="store_true", help="ask osv.dev for vulnerabilities")
     chosen = parser.parse_args()
     try:
-        if chosen.afresh:
+        if chosen.audit:
+            audit()
+        elif chosen.afresh:
             make_environment()
         elif chosen.relock:
             relock()

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import io
 import json
 import os
 import re
@@ -115,6 +116,63 @@ def installer():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_every_file_is_hashed_and_what_is_built_takes_the_locks_setuptools(monkeypatch):
+    """torch alone has no hash; by default a build takes the newest setuptools and runs it."""
+    install, steps = installer(), []
+
+    def uv(*arguments):
+        steps.append((arguments, Path(arguments[-1]).read_text()))
+        return 0
+
+    monkeypatch.setattr(install, "uv", uv)
+    monkeypatch.setattr(install, "pip", lambda *arguments: steps.append((arguments, "")))
+    install.install()
+    (_, wheels, built, torch) = steps
+    assert all("--require-hashes" in step[0] for step in steps[:3])
+    assert torch[0][-1] == "torch"
+    assert wheels[0][3:5] == ("--only-binary", ":all:")
+    assert "--no-build-isolation" in built[0]
+    assert "setuptools==" in wheels[1]
+    names = [
+        {pin.split("==")[0] for pin in install.without_hashes(text).splitlines()}
+        for text in (wheels[1], built[1])
+    ]
+    assert names == [{*LOCK} - {*install.SOURCE, "torch"}, {*install.SOURCE}]
+
+
+def test_a_package_with_a_known_vulnerability_is_named(monkeypatch, capsys):
+    install, asked = installer(), []
+
+    def urlopen(request, timeout):
+        assert request.full_url == "https://api.osv.dev/v1/querybatch"
+        asked.extend(json.loads(request.data)["queries"])
+        bad = [q["package"]["name"] == "torch" for q in asked]
+        results = [{"vulns": [{"id": "GHSA-1"}]} if is_bad else {} for is_bad in bad]
+        return io.BytesIO(json.dumps({"results": results}).encode())
+
+    monkeypatch.setattr(install.urllib.request, "urlopen", urlopen)
+    with pytest.raises(SystemExit, match=r"^1 of \d+ packages have known vulnerabilities"):
+        install.audit()
+    assert capsys.readouterr().out == f"torch=={LOCK['torch']}: GHSA-1\n"
+    versions = {query["package"]["name"]: query["version"] for query in asked}
+    assert versions.items() >= LOCK.items()
+    assert {"sphinx", "vllm"} <= set(versions)
+
+
+def test_hosted_workflows_name_actions_by_commit():
+    lines = [
+        line.strip()
+        for path in (ROOT / ".github" / "workflows").glob("*.yml")
+        for line in path.read_text().splitlines()
+        if "uses:" in line
+    ]
+    assert lines
+    wrong = [
+        line for line in lines if not re.search(r"uses: [\w/-]+@[0-9a-f]{40} # v[\d.]+$", line)
+    ]
+    assert wrong == []
 
 
 def in_a_clone(monkeypatch, folder, version=(3, 11, 9), fill=lambda environment: None):
