@@ -1,5 +1,6 @@
 """Why an engine in a process of its own does not start, as the last line says it."""
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from helpers import make_tokenizer, tiny_model
 from pcqc.errors import UserError
 from pcqc_gpu.engines import vllm_start
 from pcqc_gpu.engines.overheard import last_exception, overhear
+from pcqc_gpu.engines.vllm import VllmEngine
 
 POINTER = "Engine core initialization failed. See root cause above. Failed core proc(s): {}"
 # What a process of vLLM's ends with: what it does, and the cause in the last line.
@@ -90,6 +92,23 @@ def test_the_line_ends_in_the_cause(start, work, cause, capfd):
     shown = capfd.readouterr()
     assert ("EngineCore failed to start" in shown.out) is ("killed" not in cause)
     assert ("Process EngineCore:" in shown.err) is ("killed" not in cause)
+
+
+def test_an_engine_that_ends_later_is_named_by_its_cause_too():
+    pytest.importorskip("vllm")
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    def step():
+        raise EngineDeadError
+
+    engine = VllmEngine.__new__(VllmEngine)
+    with overhear() as engine.heard:
+        os.write(1, b"(EngineCore pid=7) Traceback (most recent call last):\n")
+        os.write(1, b"(EngineCore pid=7) torch.OutOfMemoryError: CUDA out of memory.\n")
+    engine.llm = SimpleNamespace(llm_engine=SimpleNamespace(step=step))
+    engine.shared, engine.running = True, {1: (None, {0: None})}
+    with pytest.raises(UserError, match=r"vLLM ended; .*: OutOfMemoryError: CUDA out of memory\.$"):
+        engine.collect(wait=True)
 
 
 def test_of_several_processes_the_first_to_fail_is_named():

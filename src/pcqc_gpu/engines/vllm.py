@@ -65,7 +65,7 @@ class VllmEngine(Engine):
                 "vLLM cannot share a process with one of several learners; set engine.process: own"
             )
         self.shared = self.in_turns = not own_process and tensor_parallel == 1
-        self.llm = start(
+        self.llm, self.heard = start(
             folder,
             dtype=dtype,
             batch_size=batch_size,
@@ -112,7 +112,9 @@ class VllmEngine(Engine):
         ended = None if self.shared else self.llm.llm_engine.engine_core.outputs_queue
         while self.running and (must or (ended is not None and not ended.empty())):
             must = False
-            for output in self.llm.llm_engine.step():
+            with self._naming_the_cause():
+                outputs = self.llm.llm_engine.step()
+            for output in outputs:
                 ticket, number = map(int, output.request_id.split("/"))
                 read, results = self.running[ticket]
                 results[number] = read(output.outputs[0])
@@ -203,8 +205,20 @@ class VllmEngine(Engine):
         """vLLM's output for each prompt."""
         self._check(prompts, new_tokens)
         inputs = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
-        results = self.llm.generate(inputs, parameters, use_tqdm=False) if inputs else []
+        with self._naming_the_cause():
+            results = self.llm.generate(inputs, parameters, use_tqdm=False) if inputs else []
         return [result.outputs[0] for result in results]
+
+    @contextmanager
+    def _naming_the_cause(self) -> Iterator[None]:
+        """Where vLLM's own process has ended, a UserError that says why."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        try:
+            yield
+        except EngineDeadError as problem:
+            why = self.heard.cause(problem)
+            raise UserError(f"vLLM ended; run again to go on from the last state: {why}") from None
 
     def _check(self, prompts, new_tokens: int) -> None:
         """Raise UserError where prompt and completion do not fit the context."""

@@ -30,7 +30,7 @@ def start(
     float32_head: bool,
     shared: bool,
 ):
-    """A `vllm.LLM`; see `VllmEngine`.
+    """A `vllm.LLM`, and what its processes print; see `VllmEngine`.
 
     Args:
         shared: whether it runs within this process.
@@ -49,8 +49,8 @@ def start(
             from vllm.platforms import current_platform
 
             if current_platform.is_cpu():
-                return vllm.LLM(**settings | _on_cpu(folder, settings))
-            return vllm.LLM(**settings | _on_gpu(folder, settings, working_gib))
+                return vllm.LLM(**settings | _on_cpu(folder, settings)), heard
+            return vllm.LLM(**settings | _on_gpu(folder, settings, working_gib)), heard
         except UserError:
             raise
         except Exception as problem:
