@@ -183,7 +183,12 @@ def test_recorded_responses_go_on_after_a_thought_that_the_prompt_opened():
 
 @pytest.mark.parametrize(
     ("said", "heard"),
-    [("No cough.", "No cough."), ("<think>a rash</think>\n\nNo.", "No."), ("<think>a rash", "")],
+    [
+        ("No cough.", "No cough."),
+        ("\n<think>a rash</think>\n\nNo.", "No."),
+        ("<think>a rash", ""),
+        ("No</think> cough.", "No</think> cough."),  # a stray tag is no thought
+    ],
 )
 def test_the_doctor_never_hears_a_patients_thought(said, heard):
     chat = chat_with(OPENED)

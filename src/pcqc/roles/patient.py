@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pcqc.cases.chat import ChatFormat
-from pcqc.cases.prompts import visible
+from pcqc.cases.prompts import THINK_OPEN, visible
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling
 from pcqc.settings import Decoding
 
@@ -47,5 +47,6 @@ class Patient:
         (result,) = completions
         if isinstance(result, Failure):
             return result
-        # Thinking is off, but a model may think all the same: the doctor never sees that.
-        return visible(self.chat.decode(result.tokens)).strip()
+        text = self.chat.decode(result.tokens).strip()
+        # Thinking is off, but a model may think first all the same: the doctor never sees that.
+        return visible(text).strip() if text.startswith(THINK_OPEN) else text
