@@ -35,7 +35,8 @@ def trajectory(rng) -> Trajectory:
 
 def drawn(update: int, count: int = 10) -> TreeBatch:
     rng = np.random.default_rng(update)
-    return TreeBatch([], [], [], [], 0, {}, [], [trajectory(rng) for _ in range(count)])
+    made = [trajectory(rng) for _ in range(count)]
+    return TreeBatch([], [], [], [], 0, {}, [], made, TreeSearch())
 
 
 def outputs(model, tokens) -> torch.Tensor:

@@ -10,13 +10,14 @@ from tree_material import SAYS, Critic, make_context
 from pcqc.consultation import roll_out
 from pcqc.errors import UserError
 from pcqc.methods.atpo.atpo import Atpo
+from pcqc.methods.atpo.records import tree_row
 from pcqc.methods.atpo.search_and_pruning import search_trees
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import trajectories
 from pcqc.methods.base import Services
 from pcqc.methods.sequences import TERMINAL
 from pcqc.training.training_sequence import KL
-from turn_credit.tree import RunningVariance, atpo, back_up, uncertainty, visits
+from turn_credit.tree import ADVANTAGES, RunningVariance, atpo, back_up, uncertainty, visits
 
 CASES = [make_case(i) for i in range(3)]
 NAME = "1/test"
@@ -85,13 +86,16 @@ def test_a_prompt_that_is_too_long_is_a_tree_of_one_end():
     assert trajectories(search, TreeSearch()) == []
 
 
-def test_what_the_actor_trains_on():
-    searches = grow(candidates=3, threshold=0.5)
+@pytest.mark.parametrize("advantage", ADVANTAGES)
+def test_what_the_actor_trains_on(advantage):
+    searches, rules = grow(candidates=3, threshold=0.5), TreeSearch(advantage=advantage)
     for search in searches:
-        scores = atpo(search.tree)
+        scores = atpo(search.tree, advantage=advantage)
+        logged = [node["advantage"] for node in tree_row(search, rules)["nodes"]]
+        assert logged == pytest.approx(scores)
         per_token = 0.0
         for (consultation, path), t in zip(
-            search.trajectories, trajectories(search, TreeSearch()), strict=True
+            search.trajectories, trajectories(search, rules), strict=True
         ):
             (sequence,) = t.actor
             term = sequence.terms[TERMINAL]
@@ -104,7 +108,7 @@ def test_what_the_actor_trains_on():
                 assert sequence.tokens[start:stop] == turn.executed.completion.tokens
                 assert set(term.advantages[start:stop]) == {scores[node]}
                 per_token += term.advantages[start]
-        counts, whole = visits(search.tree), atpo(search.tree, by_visits=False)
+        counts, whole = visits(search.tree), atpo(search.tree, False, advantage)
         assert per_token == pytest.approx(sum(whole[1:][counts[1:] > 0]), abs=1e-9)
 
 

@@ -365,11 +365,14 @@ def searched(rng) -> Tree:
     return tree
 
 
-def test_atpo():
-    """Quark-Medical/ATPO 25af836: `only_use_critic_value`, γ 1.
+@pytest.mark.parametrize("only_use_critic_value", [True, False])
+def test_atpo(only_use_critic_value):
+    """Quark-Medical/ATPO 25af836, γ 1; its run.sh sets `only_use_critic_value=True`.
 
-    codes/fingerprint/atpo/user_assistant_agent_loop.py:419-523.
+    codes/recipe/atpo/user_assistant_agent_loop.py:419-523. Children that were pruned stay among the
+    children that are counted.
     """
+    advantage = "critic" if only_use_critic_value else "critic_or_backed_up"
     rng = np.random.default_rng(11)
     for _ in range(CASES):
         tree = searched(rng)
@@ -386,11 +389,18 @@ def test_atpo():
             if known:
                 values[i] = mean([nodes[c].reward + values[c] for c in known])
         assert visits(tree).tolist() == explored
-        backed_up, credits = back_up(tree), atpo(tree)
+        backed_up, credits = back_up(tree), atpo(tree, advantage=advantage)
         for i, node in enumerate(nodes):
             if not explored[i]:
                 assert credits[i] == 0
                 continue
             assert backed_up[i] == pytest.approx(values[i])
-            change = node.reward + node.value - nodes[node.parent].value if i else 0.0
+            if i == 0:
+                assert credits[i] == 0
+                continue
+            parent = nodes[node.parent]
+            if only_use_critic_value or len(parent.children) == 1:
+                change = node.reward + node.value - parent.value
+            else:
+                change = node.reward + values[i] - values[node.parent]
             assert credits[i] == pytest.approx(change / max(explored[i], 1))

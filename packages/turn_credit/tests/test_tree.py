@@ -90,6 +90,44 @@ def test_without_division_every_edge_has_its_whole_advantage():
     assert atpo(tree) == pytest.approx([0, -0.25, 2.5, -0.5])
 
 
+# Below the root, a wrong end (1), a state (2) and a pruned state (3); 2 leads to 4 alone, and 4 to
+# a right end (5) and to one without an answer (6).
+FORKED = (
+    (0, None, 0.0, False),
+    (0, 0.5, 0.0, False),
+    (0, 9.0, 0.0, True),
+    (2, 2.0, 0.0, False),
+    (4, None, 3.0, False),
+    (4, None, -1.0, False),
+)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "scores"),
+    [
+        # V is 1, 0.5 and 2 at the root, 2 and 4. 2: (0.5 - 1) / 2 visits; 4: (2 - 0.5) / 2.
+        ("critic", [0, -1.0, -0.25, 0, 0.75, 1.0, -3.0]),
+        # Backed up: 4 is (3 - 1) / 2 = 1, so 2 is 1; the root is (0 + 1) / 2, without 3. The turn
+        # into 4 has no sibling, so it is as above.
+        ("critic_or_backed_up", [0, -0.5, 0.25, 0, 0.75, 2.0, -2.0]),
+        # All less the root's 0.5; 2 and 4: (1 - 0.5) / 2 visits.
+        ("backed_up", [0, -0.5, 0.25, 0, 0.25, 2.5, -1.5]),
+        # After 2 and after 4 come 3 and -1, on average 1. 2: (1 - 1) / 2; 4: (1 - 0.5) / 2.
+        ("return", [0, -1.0, 0.0, 0, 0.25, 1.0, -3.0]),
+    ],
+)
+def test_advantages_of_one_tree(advantage, scores):
+    tree = grow(1.0, *FORKED)
+    assert atpo(tree, advantage=advantage) == pytest.approx(scores, abs=1e-9)
+    whole = [score * max(count, 1) for score, count in zip(scores, visits(tree), strict=True)]
+    assert atpo(tree, by_visits=False, advantage=advantage) == pytest.approx(whole, abs=1e-9)
+
+
+def test_an_advantage_that_is_not_known_is_named():
+    with pytest.raises(ValueError, match="advantage 'gae': must be one of critic, critic_or"):
+        atpo(grow(1.0, *FORKED), advantage="gae")
+
+
 def test_leaves_paths_and_action_values():
     tree = grow(1.0, (0, 0.5, 0.0, False), (0, 0.2, 0.0, True), (1, None, 3.0, False))
     assert tree.leaves == []

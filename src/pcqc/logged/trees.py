@@ -10,17 +10,18 @@ from turn_credit.tree import atpo, back_up, visits
 
 if TYPE_CHECKING:
     from pcqc.methods.atpo.search_and_pruning import Search
+    from pcqc.methods.atpo.settings import TreeSearch
 
 
-def tree_row(search: "Search", by_visits: bool) -> dict:
+def tree_row(search: "Search", rules: "TreeSearch") -> dict:
     """A searched tree as plain data: the question at each node, and all its numbers.
 
     Args:
         search: the searched tree.
-        by_visits: whether advantages are divided by visits.
+        rules: how advantages are read.
     """
     values, counts = back_up(search.tree), visits(search.tree)
-    scores = atpo(search.tree, by_visits)
+    scores = atpo(search.tree, rules.divide_by_visits, rules.advantage)
     nodes = []
     for i, (node, dialogue) in enumerate(zip(search.tree.nodes, search.dialogues, strict=True)):
         turn = dialogue.consultation.turns[-1].executed if node.parent is not None else None

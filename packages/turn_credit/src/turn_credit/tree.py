@@ -182,8 +182,12 @@ def visits(tree: Tree) -> np.ndarray:
     return counts
 
 
+# What stands for V(s') and V(s) in the advantage of a turn from s to s'.
+ADVANTAGES = ("critic", "critic_or_backed_up", "backed_up", "return")
+
+
 @credit("ATPO", "nodes")
-def atpo(tree: Tree, by_visits: bool = True) -> np.ndarray:
+def atpo(tree: Tree, by_visits: bool = True, advantage: str = "critic") -> np.ndarray:
     """Advantage of the turn into every node of a searched tree, float64 [nodes]; 0 at the root.
 
     A turn counts once over all trajectories that share it. Turns that no completed trajectory takes
@@ -198,11 +202,42 @@ def atpo(tree: Tree, by_visits: bool = True) -> np.ndarray:
     Args:
         tree: with rewards and the critic's values.
         by_visits: False leaves out the division.
+        advantage: `critic`: V as the critic has it, as the release is run. `critic_or_backed_up`:
+            the backed-up V_hat in its place where s has several children, the release's other
+            branch. `backed_up`: r + V_hat(s') − V_hat(root). `return`: for r + V(s') the rewards
+            from this turn on, a mean over the completed trajectories that take it; GAE with λ = 1.
+
+    Raises:
+        ValueError: an advantage of another name.
     """
-    counts = visits(tree)
+    if advantage not in ADVANTAGES:
+        raise ValueError(f"advantage '{advantage}': must be one of {', '.join(ADVANTAGES)}")
+    critic = np.array([node.value for node in tree.nodes], np.float64)
+    known, counts, followed = back_up(tree), visits(tree), _followed(tree)
     result = np.zeros(len(tree.nodes))
     for index, node in enumerate(tree.nodes):
-        if node.parent is not None and counts[index]:
-            gain = node.reward + node.value - tree.nodes[node.parent].value
-            result[index] = gain / counts[index] if by_visits else gain
+        if node.parent is None or not counts[index]:
+            continue
+        values = critic
+        if advantage == "critic_or_backed_up" and len(tree.nodes[node.parent].children) > 1:
+            values = known
+        after, before = values[index], values[node.parent]
+        if advantage == "backed_up":
+            after, before = known[index], known[0]
+        elif advantage == "return":
+            after = followed[index]
+        gain = node.reward + after - before
+        result[index] = gain / counts[index] if by_visits else gain
     return result
+
+
+def _followed(tree: Tree) -> np.ndarray:
+    """Rewards after every node, float64 [nodes]: a mean over the completed trajectories through it.
+
+    Of a node without any it is 0.
+    """
+    counts, sums = visits(tree), np.zeros(len(tree.nodes))
+    for index in reversed(range(1, len(tree.nodes))):
+        node = tree.nodes[index]
+        sums[node.parent] += counts[index] * node.reward + sums[index]
+    return sums / np.maximum(counts, 1)

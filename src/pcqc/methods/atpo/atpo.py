@@ -2,7 +2,7 @@
 
 Samples: a tree of consultations per case, pruned where the critic is certain
 (`search_and_pruning.py`).
-Credits: each turn with r + V(s') - V(s), divided by its visits (`turn_credit.tree`).
+Credits: each turn by the critic's or the tree's values, divided by its visits (`turn_credit.tree`).
 Trains on: complete trajectories (`trajectories.py`), in mini-batches of one step each of actor and
 critic; the critic (`critic.py`) learns the backed-up values, at first alone.
 """
@@ -43,12 +43,12 @@ class TreeBatch(RolloutBatch):
     Attributes:
         searches: the trees.
         trajectories: the completed ones, what actor and critic train on.
-        by_visits: whether advantages are divided by visits.
+        rules: how advantages are read.
     """
 
     searches: list[Search]
     trajectories: list[Trajectory]
-    by_visits: bool = True
+    rules: TreeSearch
 
     def metrics(self) -> dict[str, float]:
         """See `RolloutBatch.metrics`."""
@@ -56,7 +56,7 @@ class TreeBatch(RolloutBatch):
 
     def records(self) -> dict[str, list[dict]]:
         """See `RolloutBatch.records`; the first tree alone is kept."""
-        return {"trees": [tree_row(self.searches[0], self.by_visits)]}
+        return {"trees": [tree_row(self.searches[0], self.rules)]}
 
 
 @settings(frozen=True, config=STRICT)
@@ -105,9 +105,8 @@ class Atpo(RlMethod):
             for search in searches
             for dialogue in search.dialogues[1:]
         )
-        by_visits = self.tree.divide_by_visits
         flat = [t for search in searches for t in trajectories(search, self.tree)]
-        return TreeBatch(used, rows, rewards, gains, sampled, failures, searches, flat, by_visits)
+        return TreeBatch(used, rows, rewards, gains, sampled, failures, searches, flat, self.tree)
 
     def learn(self, services: Services, update: int, batch: TreeBatch) -> "UpdateReport":
         """Take the steps of an update; losses and statistics are means over them."""

@@ -21,6 +21,9 @@ class TreeSearch:
     reward_wrong: float = 0.0  # a valid final answer that is not the correct one
     reward_none: float = -1.0  # no valid final answer
     divide_by_visits: bool = True  # a turn's advantage, by the trajectories that share it
+    # What a turn's advantage is read from: the critic, as ATPO's release is run, or the tree
+    # (`turn_credit.tree.atpo` has each).
+    advantage: Literal["critic", "critic_or_backed_up", "backed_up", "return"] = "critic"
     trajectories_per_step: Count = 128  # of a mini-batch; an update takes several optimiser steps
     clip_high: Positive = 0.28  # upper bound of the ratio less 1; the lower one is rl.clip
     dual_clip: Positive = 10.0  # bound of the ratio if the advantage is negative

@@ -33,9 +33,10 @@ def trajectories(search: Search, rules: TreeSearch) -> list[Trajectory]:
 
     Args:
         search: the searched tree.
-        rules: whether advantages are divided by visits, and where V is trained.
+        rules: how advantages are read, and where V is trained.
     """
-    targets, scores = back_up(search.tree), atpo(search.tree, rules.divide_by_visits)
+    targets = back_up(search.tree)
+    scores = atpo(search.tree, rules.divide_by_visits, rules.advantage)
     completed = []
     for consultation, path in search.trajectories:
         if not consultation.turns:
