@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.collected import Collected
+from analysis.compute import COMPUTE
 from analysis.metrics import METRICS, OUTCOMES
 from analysis.notices import in_words
 from analysis.statistics.estimates import Estimate, over_runs
@@ -43,17 +44,16 @@ class Cost:
         return f"{self.number(amount).text()} {self.unit}"
 
 
-WORK, CLOCK = "sampled_tokens", "device_hours"
 COSTS = {
     "trajectories": Cost("consultations"),
-    WORK: Cost("million tokens", 1e-6, 3),
-    CLOCK: Cost("device-hours", digits=4),
+    "sampled_tokens": Cost("million tokens", 1e-6, 3),
+    COMPUTE: Cost("TFLOPs", 1e-12, 3),
 }
 COUNTED = (
     "Consultations: the complete ones of training. Tokens: all that actor and patient sampled, "
-    "candidate questions and their answers too. Device-hours: of all devices, at the tokens an "
-    "hour of each method's fastest run, since runs may come from machines of different speed. "
-    "Training Shared SFT and validating count nothing."
+    "candidate questions and their answers too. FLOPs: counted from the models' sizes and the "
+    "tokens that each role read and sampled and that the learner trained on; a prompt counts whole "
+    "each time it is read. Training Shared SFT and validating count nothing."
 )
 
 BEST_QUESTIONS = (
@@ -210,15 +210,8 @@ def _spent(collected: Collected, cost: str) -> dict[tuple[str, str], dict[int, f
         return {}
     spent_by = {}
     for method in trained(collected):
-        runs, paces = collected.runs(method), {}
-        for run in runs:
-            # Tokens that a run sampled in a device-hour; 1 where unknown.
-            work, clock = (collected.curve(method, run, "update", c) for c in (WORK, CLOCK))
-            known = cost == CLOCK and len(work) and len(clock)
-            paces[run] = float(work.iloc[-1] / clock.iloc[-1]) if known else 1.0
-        for run in runs:
+        for run in collected.runs(method):
             validated = collected.curve(method, run, "validation", "accuracy").index
             spent = collected.curve(method, run, "update", cost)
-            spent = spent * paces[run] / max(paces.values())
             spent_by[method, run] = {int(u): float(spent[u]) for u in validated if u in spent.index}
     return spent_by

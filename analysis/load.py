@@ -14,6 +14,7 @@ import pandas as pd
 from typing_extensions import TypedDict
 
 from analysis.collected import Collected
+from analysis.compute import with_compute
 from clinic_env.world import World
 from pcqc.cases.case import Case, read_cases
 from pcqc.errors import UserError
@@ -109,7 +110,8 @@ def read_runs(study: Study, folder: Path, shape: Any = CollectedRuns) -> Collect
         path = folder / "dialogues" / method / run / f"{benchmark}.jsonl"
         return (row for _, row in read_jsonl(path))
 
-    return Collected(study, predictions, updates, records, dialogues=dialogues)
+    counted = with_compute(study, updates)
+    return Collected(study, predictions, counted, records, dialogues=dialogues)
 
 
 def evaluated_methods(study: Study) -> list[str]:
@@ -159,7 +161,7 @@ def load_methods(study: Study, wanted: list[str]) -> Collected:
         for letter in study.method(name).runs:
             run = load_run(study.results, name, letter)
             predictions.append(run.predictions())
-            updates.append(run.metrics().assign(method=name, run=letter))
+            updates.append(with_compute(study, run.metrics().assign(method=name, run=letter)))
             records[name, letter] = {"evaluation": run.evaluation, "training": run.training}
     sources = ((peers_folder(study), list[PeerRun]), (latest(study, "collect"), CollectedRuns))
     for folder, shape in sources:

@@ -1,4 +1,4 @@
-"""Validation against what training had cost: consultations, tokens, device-hours."""
+"""Validation against what training had cost: consultations, tokens, compute."""
 
 import pandas as pd
 from matplotlib.figure import Figure

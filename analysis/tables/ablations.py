@@ -3,8 +3,10 @@
 import dataclasses
 from typing import Any
 
+from analysis.budgets import COSTS
 from analysis.claims import compared
 from analysis.collected import Collected
+from analysis.compute import COMPUTE
 from analysis.load import evaluated_methods, load_methods
 from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, difference
@@ -20,7 +22,7 @@ COLUMNS = (
     Column("difference", "Acc. (pp)", "Over its parent"),
     Column("interval", "95% CI", "Over its parent"),
     Column("trajectories", "Complete trajectories"),
-    Column("device_hours", "Device-hours"),
+    Column(COMPUTE, "TFLOPs"),
 )
 
 
@@ -47,8 +49,8 @@ def build(study: Study) -> Table | None:
         "percent of right diagnoses; Q/ep.: turns before the final answer; both means over "
         "benchmarks, then mean ± SD over runs. Over its parent: difference in accuracy from the "
         "method above, with a 95% interval of this row alone. Intervals "
-        f"{random_parts(effects)}. Trajectories and device-hours: of the training of one run, mean "
-        "over runs."
+        f"{random_parts(effects)}. Trajectories and TFLOPs: of the training of one run, mean over "
+        "runs."
     )
     title = f"Ablations: {study.title}."
     return Table("ablations", title, captioned(study, caption), COLUMNS, tuple(rows))
@@ -60,7 +62,10 @@ def _row(
     names = list(runs.benchmarks)
     totals = [runs.record(method, run)["training"]["totals"] for run in runs.runs(method)]
     trajectories = sum(total["trajectories"] for total in totals) / len(totals)
-    hours = sum(total["device_seconds"] for total in totals) / len(totals) / 3600
+    curves = [runs.curve(method, run, "update", COMPUTE) for run in runs.runs(method)]
+    spent: Cell = MISSING
+    if all(len(curve) for curve in curves):
+        spent = COSTS[COMPUTE].number(sum(curve.iloc[-1] for curve in curves) / len(curves))
     cells = (
         runs.title(method),
         changed,
@@ -68,7 +73,7 @@ def _row(
         mean_cell(runs, method, names, "turns"),
         *over,
         Number(trajectories, digits=0),
-        Number(hours, digits=2 if hours >= 10 else 4),
+        spent,
     )
     return Row(method, cells, rule=rule)
 

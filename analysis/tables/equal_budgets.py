@@ -1,7 +1,8 @@
-"""What each method has learned for equal consultations, equal tokens or equal device time."""
+"""What each method has learned for equal consultations, equal tokens or equal compute."""
 
 from analysis.budgets import BEST_QUESTIONS, COSTS, COUNTED, budgets, estimate_at, rule, trained
 from analysis.collected import Collected
+from analysis.compute import COMPUTE
 from analysis.table import MISSING, Cell, Column, Row, Table, mean_of_runs, number
 
 # Metric of a validation -> its column and digits.
@@ -15,7 +16,7 @@ LAST = (
     Column("update", "Update"),
     Column("trajectories", "Consultations", "Spent"),
     Column("sampled_tokens", "Tokens (million)", "Spent"),
-    Column("device_hours", "Device-hours", "Spent"),
+    Column(COMPUTE, "TFLOPs", "Spent"),
 )
 
 

@@ -3,9 +3,10 @@
 import json
 from typing import TYPE_CHECKING
 
-from analysis.budgets import CLOCK, COSTS, Budgets, budgets, estimate_at, rule
+from analysis.budgets import COSTS, Budgets, budgets, estimate_at, rule
 from analysis.claims import compared
 from analysis.collected import Collected
+from analysis.compute import COMPUTE, LOGGED
 from analysis.load import load, load_methods, of_methods
 from analysis.notices import captioned, in_words
 from analysis.statistics.intervals_over_runs_and_cases import Sample
@@ -30,7 +31,7 @@ from pcqc_study.settings import START, Study
 if TYPE_CHECKING:
     from pcqc.task import Task
 
-KINDS = ("trajectories", CLOCK)
+KINDS = ("trajectories", COMPUTE)
 COLUMNS = (
     Column("method", "Credit", numeric=False),
     Column("accuracy", "Acc. (%)", "All benchmarks"),
@@ -41,13 +42,16 @@ COLUMNS = (
         for key, title in (("difference", "Acc. (pp)"), ("interval", "95% CI"))
     ),
     Column("accuracy_trajectories", "Consultations", "Acc. (%) at equal"),
-    Column("accuracy_device_hours", "Device-hours", "Acc. (%) at equal"),
+    Column("accuracy_compute", "FLOPs", "Acc. (%) at equal"),
     Column("best_questions", "Best questions (%)"),
     Column("front", "Front", numeric=False),
 )
 QUALITY = "best_questions"  # that the clinic knows of each validation
 # What an archive keeps of the peers' updates: what this table reads.
-CURVES = ("method", "run", "kind", "update", "accuracy", "turns", "actor_tokens", *COSTS, QUALITY)
+CURVES = (
+    *("method", "run", "kind", "update", "accuracy", "turns", "actor_tokens"),
+    *(*COSTS, *LOGGED, QUALITY),
+)
 
 
 def run(task: "Task", study: Study) -> None:
@@ -93,10 +97,7 @@ def build(study: Study) -> Table | None:
         return None
     names = [*(rival for rival in RIVALS if rival in ready), *peers]
     runs = runs.only([START, *names])
-    # Peers have one run each, so that a later run's machine may be another than theirs.
-    first_runs = runs.with_runs({name: runs.runs(name)[:1] for name in runs.methods()})
-    counted = {kind: first_runs if kind == CLOCK else runs for kind in KINDS}
-    kinds = {kind: spent for kind, of in counted.items() if (spent := budgets(of, kind))}
+    kinds = {kind: spent for kind in KINDS if (spent := budgets(runs, kind))}
     front = _front(runs, names)
     start = [START] if START in ready else []
     known = [column for column in COLUMNS if column.key != QUALITY or QUALITY in runs.updates]
@@ -145,10 +146,10 @@ def _caption(study: Study, kinds: dict[str, Budgets], repeated: list[str]) -> st
         "before the final answer; means over benchmarks and runs, each run at its checkpoint with "
         f"the highest accuracy on {development}. Over GRPO, over PCQC: difference in accuracy, "
         "with a 95% interval of this row alone that takes runs and cases as random and crossed; "
-        f"{varies}. At equal: validation on {development} of every run (device-hours: of every "
-        f"first run) when its training had cost {largest or 'as much; no cost is recorded'}. "
-        f"{rule(kinds.values())} {quality}Front: no other is at least as good in accuracy, "
-        "turns and its first run's device-hours, and better in one of them."
+        f"{varies}. At equal: validation on {development} of every run when its training had cost "
+        f"{largest or 'as much; no cost is recorded'}. {rule(kinds.values())} {quality}Front: no "
+        "other is at least as good in accuracy, turns and, where the runs logged what it is "
+        "counted from, compute, and better in one of them."
     )
 
 
@@ -187,14 +188,17 @@ def _row(
 
 
 def _front(runs: Collected, shown: list[str]) -> set[str]:
-    """Methods that no other dominates in accuracy, turns and device-hours of a first run."""
-    names = list(runs.benchmarks)
+    """Methods that no other dominates in accuracy, turns and, where known, compute."""
+    names, counted = list(runs.benchmarks), {}
+    for method in shown:
+        curves = [runs.curve(method, run, "update", COMPUTE) for run in runs.runs(method)]
+        if all(len(curve) for curve in curves):
+            counted[method] = sum(curve.iloc[-1] for curve in curves) / len(curves)
     points = {}
     for method in shown:
-        first = runs.record(method, runs.runs(method)[0])  # others may be another machine's
-        seconds = first["training"]["totals"]["device_seconds"]
         accuracy, turns = (runs.average(method, names, m).mean for m in ("accuracy", "turns"))
-        points[method] = (-accuracy, turns, seconds)
+        spent = counted[method] if counted.keys() == set(shown) else 0.0
+        points[method] = (-accuracy, turns, spent)
     return {
         method
         for method, mine in points.items()

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pandas as pd
 
-# Consultations an update; GRPO spends twice as much. Both take half an hour and 5,000 tokens.
+# Consultations an update; GRPO spends twice as much. Both take 5e11 FLOPs and 5,000 tokens.
 SPENT = {"pcqc": 10, "grpo": 20}
 
 
 def two_methods(
-    collected, validated, columns=("trajectories", "sampled_tokens", "device_hours"), **more
+    collected, validated, columns=("trajectories", "sampled_tokens", "compute"), **more
 ):
     """The collected study with 20 updates of one run of each method.
 
@@ -27,7 +27,7 @@ def two_methods(
             cost = {
                 "trajectories": update * each,
                 "sampled_tokens": update * 5000.0,
-                "device_hours": update * 0.5,
+                "compute": update * 0.5e12,
             }
             cost = {name: cost[name] for name in columns}
             rows.append({**common, **cost, "kind": "update", "accuracy": 0.0})

@@ -240,6 +240,10 @@ def _updates(study: Study, world: World) -> pd.DataFrame:
                     "trajectories": update * study.rl.cases_per_update * consultations,
                 }
                 metrics["sampled_tokens"] = 90 * metrics["trajectories"]
+                drawn = study.rl.cases_per_update * consultations  # consultations of this update
+                tokens = {"read/actor": 300, "sampled/actor": 80, "read/patient": 90}
+                tokens |= {"sampled/patient": 10, "tokens/trained": 80}
+                metrics |= {name: each * drawn for name, each in tokens.items()}
                 if hasattr(settings, "question_group"):
                     credit = {"utility_spread": 0.1 + level / 9, "zero_group_share": 1 - level}
                     credit["small_spread_share"] = share / 2

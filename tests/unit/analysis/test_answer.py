@@ -62,10 +62,11 @@ def evaluate(study, method, correct):
         finish_job(study, "train", method, "A", entries={"totals": totals})
 
 
-def events(correct):
+def events(correct, read=1000):
     """Two updates that cost 50 consultations for each correct answer, each validated."""
     for update in (1, 2):
-        spent = {"trajectories": 50 * correct * update, "device_hours": 0.005 * update}
+        tokens = {"read/actor": read, "sampled/actor": 0, "read/patient": 0}
+        spent = {"trajectories": 50 * correct * update, **tokens}
         yield {"kind": "update", "update": update, **spent}
         yield {"kind": "validation", "update": update, "accuracy": correct * update / 8}
 
@@ -107,7 +108,8 @@ def test_ablations_stand_below_their_parent_with_what_was_changed(study):
     assert rows["atpo_u1"]["changed"].startswith("tree.variance_weight ")
     assert rows["atpo_u1"]["difference"].value == pytest.approx(25)
     assert rows["atpo_u1"]["trajectories"].value == 300
-    assert rows["atpo_u1"]["device_hours"].value == pytest.approx(0.01)
+    # Twice 1,000 tokens read by the actor and by the critic, of 184,320 FLOPs (test_compute).
+    assert rows["atpo_u1"]["compute"].value == pytest.approx(2 * 2000 * 184_320 / 1e12)
 
 
 def test_peers_stand_beside_grpo_and_pcqc_at_equal_budgets(study):
@@ -123,14 +125,15 @@ def test_peers_stand_beside_grpo_and_pcqc_at_equal_budgets(study):
     assert rows["c3"]["accuracy_trajectories"].value == pytest.approx(25)
     assert rows["gigpo"]["accuracy_trajectories"].value == pytest.approx(25)  # after one update
     assert rows["pcqc"]["accuracy_trajectories"].value == pytest.approx((25 + 2 * 37.5) / 3)
-    assert rows["pcqc"]["accuracy_device_hours"].value == pytest.approx(75)
-    # All cost the same time: the more accurate asks more, and none beats another in both.
+    assert rows["pcqc"]["accuracy_compute"].value == pytest.approx(75)
+    # All cost the same compute: the more accurate asks more, and none beats another in both.
     assert {key for key, row in rows.items() if row["front"]} == set(rows) - {"shared_sft"}
 
 
 def test_what_is_dominated_is_not_on_the_front(study):
-    slow = {"totals": {"trajectories": 1, "device_seconds": 99.0}}
-    finish_job(study, "train", "c3", "A", entries=slow)
+    folder = folder_of(study, "train", "c3", "A")
+    write_jsonl(folder / "events.jsonl", events(CORRECT["c3"], read=1001))
+    finish_job(study, "train", "c3", "A", entries={"totals": {}})
     rows = {row.key: row.cells[-1] for row in peers.build(study).rows}
     assert (rows["grpo"], rows["c3"]) == ("front", "")
 

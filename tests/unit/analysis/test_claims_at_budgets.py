@@ -9,7 +9,7 @@ from built_tables import build
 
 # (method, update) -> cases right, of ten. After ten updates GRPO has PCQC's 200 consultations.
 RIGHT = {("pcqc", 10): 5, ("pcqc", 20): 8, ("grpo", 5): 1, ("grpo", 10): 4, ("grpo", 20): 9}
-COSTS = {"trajectories": 40.0, "sampled_tokens": -10.0, "device_hours": -10.0}
+COSTS = {"trajectories": 40.0, "sampled_tokens": -10.0, "compute": -10.0}
 
 
 def validations():
@@ -36,14 +36,14 @@ def budgeted(collected):
 
 
 def test_who_is_ahead_depends_on_what_is_equal(budgeted):
-    """At 200 consultations 8 of 10 are right against 4; after ten hours 8 against 9."""
+    """At 200 consultations 8 of 10 are right against 4; after ten TFLOPs 8 against 9."""
     table = build("claims_at_budgets", budgeted)
     estimates = {cost: table.cell(f"accuracy:0:{cost}", "estimate").value for cost in COSTS}
     assert estimates == pytest.approx(COSTS)
     assert table.cell("accuracy:0:trajectories", "where") == "200 consultations"
-    # PCQC asks 20 questions, GRPO 10 at equal consultations and 20 in equal time.
+    # PCQC asks 20 questions, GRPO 10 at equal consultations and 20 at equal compute.
     assert table.cell("turns:0:trajectories", "estimate").value == -10
-    assert table.cell("turns:0:device_hours", "estimate").value == 0
+    assert table.cell("turns:0:compute", "estimate").value == 0
 
 
 def test_the_selected_checkpoints_stand_first(budgeted):
@@ -76,7 +76,7 @@ def test_a_cheap_rival_sets_the_budget_of_its_own_comparison_alone(budgeted):
     grpo = budgeted.updates[budgeted.updates["method"] == "grpo"]
     short = grpo[grpo["update"] <= 5].assign(method="atpo")
     ten_of_pcqc = {"trajectories": 20 * short["update"]}
-    ten_of_pcqc |= {cost: 2 * short[cost] for cost in ("sampled_tokens", "device_hours")}
+    ten_of_pcqc |= {cost: 2 * short[cost] for cost in ("sampled_tokens", "compute")}
     validated = budgeted.validations[budgeted.validations["update"] == 5].assign(method="atpo")
     right = validated["case_id"].isin([f"case-{case}" for case in range(3)])
     cheap = replace(

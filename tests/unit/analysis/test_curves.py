@@ -31,11 +31,11 @@ def test_print_without_colour_tells_methods_apart():
 def test_equal_updates_are_not_equal_cost(made):
     """Five updates are 50 consultations of PCQC and 100 of GRPO, 0.025 million tokens of both."""
     start = made.average("shared_sft", ["clinic_dev"]).mean
-    accuracy, tokens, hours = drawn(cost_curves, made)[:3]
+    accuracy, tokens, compute = drawn(cost_curves, made)[:3]
     assert lines(accuracy)["PCQC"] == [[0, start], [50, 5], [100, 10], [150, 15], [200, 20]]
     assert lines(accuracy)["GRPO"] == [[0, start], [100, 5], [200, 10], [300, 15], [400, 20]]
     assert lines(tokens)["GRPO"][1] == pytest.approx([0.025, 5])
-    assert lines(hours)["GRPO"][1] == [2.5, 5]
+    assert lines(compute)["GRPO"][1] == [2.5, 5]
 
 
 def test_best_questions_have_a_panel_where_they_were_recorded(made):

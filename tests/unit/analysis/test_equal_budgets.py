@@ -39,15 +39,15 @@ def test_between_checkpoints_lies_the_straight_line(table, collected):
 
 
 def test_what_was_spent_stands_beside_the_accuracy(table):
-    """By its update 10 PCQC has 100 consultations, 50,000 tokens and 5 hours."""
+    """By its update 10 PCQC has 100 consultations, 50,000 tokens and 5 TFLOPs."""
     row = cells(table)["trajectories:half:pcqc"]
-    spent = [row[name].text() for name in ("trajectories", "sampled_tokens", "device_hours")]
-    assert spent == ["100", "0.050", "5.0000"]
+    spent = [row[name].text() for name in ("trajectories", "sampled_tokens", "compute")]
+    assert spent == ["100", "0.050", "5.000"]
 
 
-def test_equal_time_is_another_order(table):
-    """Both spend half an hour and 5,000 tokens an update."""
-    for cost in ("device_hours", "sampled_tokens"):
+def test_equal_compute_is_another_order(table):
+    """Both spend half a TFLOP and 5,000 tokens an update."""
+    for cost in ("compute", "sampled_tokens"):
         for method in SPENT:
             assert cells(table)[f"{cost}:whole:{method}"]["update"].value == 20
 
@@ -80,16 +80,16 @@ def test_a_share_that_one_run_lacks_is_not_known_of_the_method(collected):
 
 def test_a_run_on_a_slow_machine_has_spent_as_much_as_one_on_a_fast(collected):
     """GRPO's second run does the work of its first in three times the hours."""
-    both = with_second_run(collected, device_hours=lambda rows: 3 * rows["device_hours"])
-    (spent,) = budgets(both, "device_hours").spent
-    assert spent["grpo", "B"] == pytest.approx(spent["grpo", "A"])
-    assert spent["grpo", "A"][20] == 10  # hours
+    both = with_second_run(collected, device_hours=3.0)
+    (spent,) = budgets(both, "compute").spent
+    assert spent["grpo", "B"] == spent["grpo", "A"]
+    assert spent["grpo", "A"][20] == 10e12  # FLOPs
 
 
 def test_what_no_run_recorded_has_no_budget(collected):
     table = build("equal_budgets", two_methods(collected, fifths, ("trajectories",)))
     assert {row.key.partition(":")[0] for row in table.rows} == {"trajectories"}
-    assert cells(table)["trajectories:quarter:grpo"]["device_hours"] == "—"
+    assert cells(table)["trajectories:quarter:grpo"]["compute"] == "—"
 
 
 def levelled(collected, *methods):
