@@ -21,7 +21,7 @@ class Effect:
         standard_error: over what `random` names.
         freedom: degrees of freedom of the standard error.
         random: what another study would draw anew: `case`, `run`, or `case and run`.
-        by_base: base model -> difference there; the effect is their mean.
+        by_base: base model -> effect there, of several; the difference is their mean.
         runs: of each method under a base model; 0 where runs are not random.
         over_cases: the part of the variance that more runs would not lower.
         outcomes: how many independent ones there are, for where they are all alike.
@@ -32,7 +32,7 @@ class Effect:
     standard_error: float
     freedom: float
     random: str = "case"
-    by_base: Mapping[str, float] = field(default_factory=dict)
+    by_base: Mapping[str, "Effect"] = field(default_factory=dict)
     runs: int = 0
     over_cases: float = 0.0
     outcomes: int = 0
@@ -96,6 +96,11 @@ class Effect:
         if self.constant:
             return min(1.0, 2 * self._all_alike(0.0))
         return min(1.0, 2 * self._above(abs(self.difference)))
+
+    @property
+    def on_each(self) -> list["Effect"]:
+        """The effects on each base model; of one alone, this one."""
+        return [*self.by_base.values()] or [self]
 
     def p_beyond(self, margin: float) -> float:
         """P of a difference of at least `margin`, either way: two one-sided tests."""

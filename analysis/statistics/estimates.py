@@ -63,10 +63,15 @@ def effect_over_runs(
     variance = sum(part for part, _ in parts)
     spread = sum(part**2 / freedom for part, freedom in parts)
     freedom = variance**2 / spread if spread else float(sum(f for _, f in parts))
-    differences = [float(np.mean(a) - np.mean(b)) for a, b in zip(first, second, strict=True)]
-    by_base = {f"base model {number}": value for number, value in enumerate(differences, 1)}
-    mean, error = float(np.mean(differences)), variance**0.5
-    return Effect(mean, error, freedom, "run", by_base, outcomes=fewest, reach=reach)
+    pairs = list(zip(first, second, strict=True))
+    difference = float(np.mean([np.mean(a) - np.mean(b) for a, b in pairs]))
+    by_base: dict[str, Effect] = {}
+    if len(pairs) > 1:
+        by_base = {
+            f"base model {n}": effect_over_runs([a], [b], reach)
+            for n, (a, b) in enumerate(pairs, 1)
+        }
+    return Effect(difference, variance**0.5, freedom, "run", by_base, outcomes=fewest, reach=reach)
 
 
 def binomial_error(percent: float, cases: int) -> float:

@@ -20,7 +20,7 @@ bounds are then exact (`exact_interval`), for as many outcomes as the smallest b
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,13 @@ class Sample:
         for i, (run, base) in enumerate(zip(self.runs, bases, strict=True)):
             by_base.setdefault(base, {})[run] = tuple(b[i].astype(float) for b in self.benchmarks)
         return by_base
+
+    def on(self, base: str) -> "Sample":
+        """Its runs of one base model."""
+        rows = [i for i, of in enumerate(self.bases or ("",) * len(self.runs)) if of == base]
+        benchmarks, runs = [b[rows] for b in self.benchmarks], [self.runs[i] for i in rows]
+        bases = (base,) * len(rows)
+        return replace(self, benchmarks=tuple(benchmarks), runs=tuple(runs), bases=bases)
 
     def tasks(self, other: "Sample") -> list[tuple[np.ndarray, np.ndarray]]:
         """(runs,) means of both methods, for each benchmark under each base model."""
@@ -143,20 +150,28 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
     total = sampled + max(0.0, sum(variance for variance, _ in runs))
     spread = sum(variance**2 / (freedom + 2) for variance, freedom in terms + runs)
     fewest = min(freedom for _, freedom in terms + runs)
-    by_base = {
-        base: len(first) * sum(team.mean() for team in members) for base, members in teams.items()
-    }
     return Effect(
         sum(team.mean() for team in every),
         total**0.5,
         max(total**2 / spread - 2, fewest) if 0 < spread < np.inf else float(fewest),
         "case and run" if runs else "case",
-        by_base,
+        _on_each(minuend, subtrahend, alike) if len(first) > 1 else {},
         max(team.runs for team in every) if runs else 0,
         max(0.0, sampled + sum(min(variance, 0.0) for variance, _ in runs)),
         min(outcomes.shape[1] for outcomes in minuend.benchmarks),
         max(minuend.reach, subtrahend.reach),
     )
+
+
+def _on_each(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample]) -> dict[str, Effect]:
+    """Base model -> effect there. A single run varies as both methods' runs of all do."""
+    effects = {}
+    for base in minuend.by_base():
+        pair = minuend.on(base), subtrahend.on(base)
+        single = any(sample.drawn and len(sample.runs) == 1 for sample in pair)
+        every = [sample for sample in (minuend, subtrahend) if sample.drawn] if single else []
+        effects[base] = crossed_effect(*pair, alike or every)
+    return effects
 
 
 def effect_over_cases(bases: Sequence[Mapping[str, float]], reach: float = np.inf) -> Effect:
@@ -177,7 +192,9 @@ def effect_over_cases(bases: Sequence[Mapping[str, float]], reach: float = np.in
             parts[case] = parts.get(case, 0.0) + part
     cases = len(parts)
     variance = sum(part**2 for part in parts.values()) * cases / max(cases - 1, 1)
-    by_base = {f"base model {number}": mean for number, mean in enumerate(means, 1)}
+    by_base = {}
+    if len(bases) > 1:
+        by_base = {f"base model {n}": effect_over_cases([b], reach) for n, b in enumerate(bases, 1)}
     difference, freedom = float(np.mean(means)), max(cases - 1, 1)
     least = min(map(len, bases))
     return Effect(difference, variance**0.5, freedom, "case", by_base, outcomes=least, reach=reach)

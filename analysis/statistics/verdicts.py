@@ -14,6 +14,7 @@ UNDECIDED = "undecided"
 TOO_FEW = "too few to say"
 NOT_JUDGED = "not judged: one run"
 DIFFERS = "differs by base model"
+NOT_ON_EACH = "not on each base model"
 DECIDED = ("supported", "contradicted")
 VERDICTS = (
     *DECIDED,
@@ -22,6 +23,7 @@ VERDICTS = (
     UNDECIDED,
     TOO_FEW,
     DIFFERS,
+    NOT_ON_EACH,
     NOT_JUDGED,
 )
 
@@ -39,15 +41,18 @@ def judge(
 ) -> list[Judged]:
     """Verdicts on comparisons whose positive differences favour what is claimed.
 
-    - supported: above zero; contradicted: below zero; at 5 % over all comparisons (Holm's p).
-    - supported alone, contradicted alone: the comparison's own 95 % interval leaves out zero, but
-      it is not decided at 5 % over all comparisons.
-    - equivalent: closer to zero than the margin, by two one-sided tests (Schuirmann 1987), at 5 %
-      over all comparisons.
+    - supported: above zero; contradicted: below zero; at 5 % over all comparisons (Holm's p), and
+      by the 95 % interval on each base model.
+    - supported alone, contradicted alone: the comparison's own 95 % interval leaves out zero, and
+      that on each base model, but it is not decided at 5 % over all comparisons.
+    - equivalent: closer to zero than the margin on each base model, by two one-sided tests on each
+      (Schuirmann 1987; the largest p of them counts, Berger 1982), at 5 % over all comparisons.
     - undecided: the interval holds zero.
     - too few to say: the same where nothing varied, with an exact interval.
-    - differs by base model: the interval leaves out zero, but the difference has another sign under
+    - differs by base model: the interval leaves out zero, but the difference has another sign on
       some base model.
+    - not on each base model: all signs are the same, but the interval on some base model holds
+      zero.
     - not judged: one run of each method, so nothing is known of other runs.
 
     Args:
@@ -56,27 +61,32 @@ def judge(
         single: which of them compare one run with one run.
     """
     differ = holm([effect.p for effect in effects])
-    alike = holm([e.p_beyond(margin) for e, margin in zip(effects, margins, strict=True)])
+    alike = holm(
+        [
+            max(e.p_beyond(m) for e in effect.on_each)
+            for effect, m in zip(effects, margins, strict=True)
+        ]
+    )
     unknown = single or [False] * len(effects)
     return [
-        Judged(NOT_JUDGED if one_run else _verdict(effect, margin, p, beyond), p)
-        for effect, margin, p, beyond, one_run in zip(
-            effects, margins, differ, alike, unknown, strict=True
-        )
+        Judged(NOT_JUDGED if one_run else _verdict(effect, p, beyond), p)
+        for effect, p, beyond, one_run in zip(effects, differ, alike, unknown, strict=True)
     ]
 
 
-def _verdict(effect: Effect, margin: float, p: float, p_beyond: float) -> str:
+def _verdict(effect: Effect, p: float, p_beyond: float) -> str:
     """Of one comparison, from its p values among all."""
-    differences = [effect.difference, *effect.by_base.values()]
-    if effect.p < LEVEL:
-        if min(differences) <= 0 <= max(differences):
-            return DIFFERS
-        verdict = "supported" if effect.difference > 0 else "contradicted"
-        return verdict if p < LEVEL else verdict + ALONE
-    if p_beyond < LEVEL and max(map(abs, differences)) < margin:
-        return EQUIVALENT
-    return TOO_FEW if effect.constant else UNDECIDED
+    if effect.p >= LEVEL:
+        if p_beyond < LEVEL:
+            return EQUIVALENT
+        return TOO_FEW if effect.constant else UNDECIDED
+    differences = [each.difference for each in effect.on_each]
+    if min(differences) <= 0 <= max(differences):
+        return DIFFERS
+    if any(each.p >= LEVEL for each in effect.on_each):
+        return NOT_ON_EACH
+    verdict = "supported" if effect.difference > 0 else "contradicted"
+    return verdict if p < LEVEL else verdict + ALONE
 
 
 def holm(p: Sequence[float]) -> list[float]:

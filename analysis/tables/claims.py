@@ -12,6 +12,7 @@ from analysis.statistics.verdicts import (
     DIFFERS,
     EQUIVALENT,
     NOT_JUDGED,
+    NOT_ON_EACH,
     TOO_FEW,
     UNDECIDED,
 )
@@ -88,34 +89,40 @@ def _notes(collected: Collected, judged: Sequence[Claim]) -> tuple[str, ...]:
     ]
     if several := [c for c in comparisons if len(c.effect.by_base) > 1]:
         parts = "; ".join(f"{c.label} {_by_base(c)}" for c in several)
-        notes.append(f"On {base_models(range(1, bases + 1))}, in this order: {parts}.")
+        numbers = base_models(range(1, bases + 1))
+        notes.append(f"On {numbers}, in this order, each with its own 95% interval: {parts}.")
     return tuple(notes)
 
 
 def _by_base(comparison: Comparison) -> str:
-    """`+5.10, +8.40, −2.00 pp`: a comparison's estimates, base model by base model."""
-    estimates = comparison.effect.by_base.values()
-    parts = ", ".join(Number(estimate, signed=True).text() for estimate in estimates)
-    return f"{parts} {comparison.unit}"
+    """`+5.1 [+2.1, +8.1], ... pp`: a comparison's estimates, base model by base model."""
+    effects = comparison.effect.by_base.values()
+    parts = [" ".join(cell.text() for cell in difference(effect)) for effect in effects]
+    return f"{', '.join(parts)} {comparison.unit}"
 
 
 def _verdicts(collected: Collected, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """A note on what each verdict of a table means; none where nothing was compared."""
     margin = collected.study.equivalence
-    everywhere = ", under each base model," if collected.others else ""
+    each = " on each base model" if collected.others else ""
+    also = ", and so is that on each base model" if collected.others else ""
     meanings = {
-        SUPPORTED: f"the estimate is above zero{everywhere} and Holm p is below 5%",
-        CONTRADICTED: f"the estimate is below zero{everywhere} and Holm p is below 5%",
-        f"{SUPPORTED}{ALONE}": "its own 95% interval is above zero, but Holm p is not below 5%",
-        f"{CONTRADICTED}{ALONE}": "its own 95% interval is below zero, but Holm p is not below 5%",
+        SUPPORTED: f"the 95% interval is above zero{also}, and Holm p is below 5%",
+        CONTRADICTED: f"the 95% interval is below zero{also}, and Holm p is below 5%",
+        f"{SUPPORTED}{ALONE}": f"the 95% interval is above zero{also}; Holm p is not below 5%",
+        f"{CONTRADICTED}{ALONE}": f"the 95% interval is below zero{also}; Holm p is not below 5%",
         EQUIVALENT: (
-            f"the difference{everywhere} is less than {margin.points:g} points or "
-            f"{margin.turns:g} turns, by two one-sided tests at 5% over all comparisons (Holm); "
-            "the study's settings fixed these margins"
+            f"the 95% interval holds zero, and the difference{each} is less than "
+            f"{margin.points:g} points or {margin.turns:g} turns, by two one-sided tests{each} at "
+            "5% over all comparisons (Holm); the study's settings fixed these margins"
         ),
-        UNDECIDED: "the 95% interval holds zero",
+        UNDECIDED: "the 95% interval holds zero, and equivalence is not shown",
+        DIFFERS: "the 95% interval leaves out zero, but on a base model the sign is another",
+        NOT_ON_EACH: (
+            "the 95% interval leaves out zero, with one sign on all base models, but on one of "
+            "them the interval holds zero"
+        ),
         TOO_FEW: "all outcomes are alike, and the exact interval for so few holds zero",
-        DIFFERS: "the 95% interval leaves out zero, but under a base model the sign is another",
         NOT_JUDGED: "each method has one run, so that nothing is known of others",
     }
     reached = {comparison.judged.verdict for comparison in comparisons}

@@ -197,13 +197,15 @@ def test_one_run_of_each_method_is_not_judged(collected):
             "[+5.45, +18.35] (3 + 3 runs), supported alone (Holm p over all comparisons 0.155)",
         ),
         (0, 11.9, {"one": 24.8, "other": -1.0}, "+18.35] (3 + 3 runs), differs by base model"),
+        (0, 11.9, {"one": 22.8, "other": 1.0}, "+18.35] (3 + 3 runs), not on each base model"),
         (0, 11.9, {}, "[+5.45, +18.35] (3 + 3 runs), supported"),
         (0, 6.0, {}, "undecided (about 4 runs of each would decide a difference of this size)"),
         (0, 0.1, {}, "undecided (not even 50 runs of each would decide a difference of this size)"),
     ],
 )
 def test_a_judgement_says_what_its_verdict_rests_on(others, difference, by_base, end):
-    effect = Effect(difference, 1.5, 2, "case and run", by_base, runs=3)
+    parts = {base: Effect(value, 1.5, 2) for base, value in by_base.items()}
+    effect = Effect(difference, 1.5, 2, "case and run", parts, runs=3)
     effects = [effect, *[replace(effect, difference=0.0, by_base={})] * others]
     judged = judge(effects, [0.01] * len(effects))[0]
     assert answer._judgement(Comparison("it", effect, "pp", "3 + 3 runs", judged=judged)).endswith(

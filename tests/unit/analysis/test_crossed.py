@@ -86,7 +86,8 @@ def test_base_models_are_fixed_and_count_alike():
     first = of_runs([50.0, 52, 80, 82], ("small", "small", "large", "large"))
     second = of_runs([40.0, 42, 74, 76], ("small", "small", "large", "large"))
     effect = crossed_effect(first, second)
-    assert effect.by_base == pytest.approx({"small": 10, "large": 6})
+    parts = {base: each.difference for base, each in effect.by_base.items()}
+    assert parts == pytest.approx({"small": 10, "large": 6})
     assert effect.difference == pytest.approx(8)
     # Each of four pairs of runs has variance 2, its mean 2/2; the sum of four, a half of each.
     assert effect.standard_error == pytest.approx((4 * (2 / 2) / 4) ** 0.5)
@@ -169,16 +170,55 @@ def test_verdicts(difference, error, verdict):
     ("differences", "error", "verdict"),
     [
         ((4, 2), 0.5, "supported"),
+        ((-4, -2), 0.5, "contradicted"),
         ((7, -1), 0.5, "differs by base model"),
         ((-7, 1), 0.5, "differs by base model"),
+        # The second base model's interval, 0.5 +- 0.98, holds zero; the mean's does not.
+        ((4, 0.5), 0.5, "not on each base model"),
+        ((-0.5, -4), 0.5, "not on each base model"),
         ((1, -1), 0.3, "equivalent"),
+        # The mean is certainly closer to zero than 2, the second base model's 1.7 is not.
+        ((-1.1, 1.7), 0.3, "undecided"),
         ((3, -3), 0.3, "undecided"),
     ],
 )
-def test_a_verdict_that_turns_under_a_base_model_is_none(differences, error, verdict):
-    by_base = dict(zip(("one", "two"), differences, strict=True))
-    effect = Effect(sum(differences) / 2, error, 1000.0, by_base=by_base)
+def test_a_verdict_looks_at_the_interval_on_each_base_model(differences, error, verdict):
+    by_base = {name: Effect(d, error, 1000.0) for name, d in zip("ab", differences, strict=True)}
+    effect = Effect(sum(differences) / 2, error / 2**0.5, 1000.0, by_base=by_base)
     assert judge([effect], [2.0])[0].verdict == verdict
+
+
+def test_equivalence_is_tested_on_each_base_model():
+    """The largest p of the two decides: 0.8 of its error below the margin, not below it by 3."""
+    by_base = {"a": Effect(0.5, 0.5, 1000.0), "b": Effect(-1.6, 0.5, 1000.0)}
+    effect = Effect(-0.55, 0.35, 1000.0, by_base=by_base)
+    assert effect.p_beyond(2.0) < 0.05
+    assert [judge([effect], [margin])[0].verdict for margin in (2.0, 2.5)] == [
+        "undecided",
+        "equivalent",
+    ]
+
+
+def test_an_effect_on_a_base_model_is_that_of_its_runs_alone():
+    rng = np.random.default_rng(5)
+    bases = ("small",) * 3 + ("large",) * 4
+    pair = [
+        Sample((100.0 * (rng.random((7, 60)) < share),), tuple("ABCABCD"), bases)
+        for share in (0.7, 0.5)
+    ]
+    effect = crossed_effect(*pair)
+    for base in ("small", "large"):
+        alone = crossed_effect(*(sample.on(base) for sample in pair))
+        on_base = effect.by_base[base]
+        assert (on_base.low, on_base.high) == (alone.low, alone.high)
+    assert effect.by_base["large"].runs == 4
+    # A single run of a base model varies there as the others do.
+    fewer = [
+        replace(s, benchmarks=(s.benchmarks[0][2:],), runs=s.runs[2:], bases=bases[2:])
+        for s in pair
+    ]
+    on_small = crossed_effect(*fewer).by_base["small"]
+    assert on_small.random == "case and run"
 
 
 def test_what_is_decided_only_alone_says_so():
@@ -238,7 +278,10 @@ def test_a_case_under_two_base_models_is_one_case():
     assert effect.difference == 3
     assert effect.standard_error == pytest.approx((sum(p**2 for p in parts) * 4 / 3) ** 0.5)
     assert (effect.freedom, effect.random) == (3, "case")
-    assert effect.by_base == {"base model 1": 2, "base model 2": 4}
+    one, other = effect.by_base.values()
+    assert (one.difference, other.difference) == (2, 4)
+    known = stats.ttest_1samp([3, 6, 3, 4], 0).confidence_interval()
+    assert (other.low, other.high) == pytest.approx((known.low, known.high))
 
 
 def test_cases_of_one_base_model_have_students_interval():

@@ -42,7 +42,7 @@ def test_a_difference_is_the_mean_over_base_models(collected, second, both):
     parts = [first.effect.difference, other.effect.difference]
     assert abs(parts[0] - parts[1]) > 20
     assert pooled.effect.difference == pytest.approx(np.mean(parts))
-    assert list(pooled.effect.by_base.values()) == pytest.approx(parts)
+    assert [each.difference for each in pooled.effect.by_base.values()] == pytest.approx(parts)
     assert not pooled.single
 
 
@@ -54,13 +54,17 @@ def test_base_models_may_differ_in_their_run_letters(collected, second):
     assert not sample.benchmarks[0][3:].any()
     effect = compared(both, "pcqc", "grpo", ["clinic_dev"], "accuracy").effect
     alone = compared(collected, "pcqc", "grpo", ["clinic_dev"], "accuracy").effect
-    assert effect.by_base["base model 1"] == pytest.approx(alone.difference)
+    on_first = effect.by_base["base model 1"]
+    assert (on_first.difference, on_first.low) == pytest.approx((alone.difference, alone.low))
 
 
 def test_the_table_says_what_each_base_model_gives(collected, both):
     shown = table.build(both)
     assert "benchmarks and runs on two base models. " in shown.caption
-    assert shown.notes[-1].startswith("On base models 1 and 2, in this order: PCQC − GRPO ")
+    start = "On base models 1 and 2, in this order, each with its own 95% interval: PCQC − GRPO "
+    effect = compared(collected, "pcqc", "grpo", list(collected.benchmarks), "accuracy").effect
+    first = f"{effect.difference:+.2f} [{effect.low:+.2f}, {effect.high:+.2f}], ".replace("-", "−")
+    assert shown.notes[-1].startswith(start + first)
     assert not any("in this order" in note for note in table.build(collected).notes)
 
 
@@ -74,7 +78,7 @@ def test_three_base_models_count_alike_and_each_has_its_estimate(collected, seco
     effect = compared(three, "pcqc", "grpo", ["clinic_dev"], "accuracy").effect
     right = {m: collected.average(m, ["clinic_dev"]).mean for m in ("pcqc", "grpo")}
     parts = [right["pcqc"] - right["grpo"], -right["grpo"], 100]
-    assert list(effect.by_base.values()) == pytest.approx(parts)
+    assert [each.difference for each in effect.by_base.values()] == pytest.approx(parts)
     assert effect.difference == pytest.approx(sum(parts) / 3)
     pooled = three.pooled()
     assert pooled.average("pcqc", ["clinic_dev"]).mean == pytest.approx((right["pcqc"] + 100) / 3)
