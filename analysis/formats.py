@@ -53,8 +53,8 @@ def _csv(table: Table) -> str:
             if isinstance(cell, str):
                 parts.append({"": no_formula(cell)})
                 continue
-            raw = {"_low": cell.low, "_high": cell.high} if isinstance(cell, Range) else {}
-            raw = raw or {"": cell.value, "_sd": getattr(cell, "sd", None)}
+            raw = {"": cell.value, "_sd": getattr(cell, "sd", None)}
+            raw |= {"_low": cell.low, "_high": cell.high} if isinstance(cell, Range) else {}
             parts.append({k: f"{value:.12g}" for k, value in raw.items() if value is not None})
         for suffix in ("", "_sd", "_low", "_high"):
             if any(suffix in part for part in parts):

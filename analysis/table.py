@@ -45,19 +45,22 @@ class Number:
 
 @dataclass(frozen=True)
 class Range:
-    """An interval as printed; `exact` of outcomes that were all alike."""
+    """An interval as printed, behind its estimate; `exact` of outcomes that were all alike."""
 
     low: float
     high: float
     digits: int = 2
     signed: bool = True
     exact: bool = False
+    value: float | None = None
 
     def text(self) -> str:
-        ends = (
-            Number(end, digits=self.digits, signed=self.signed) for end in (self.low, self.high)
+        low, high, *value = (
+            Number(number, digits=self.digits, signed=self.signed).text()
+            for number in (self.low, self.high, self.value)
+            if number is not None
         )
-        return f"[{', '.join(end.text() for end in ends)}]"
+        return " ".join([*value, f"[{low}, {high}]"])
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,12 @@ def difference(effect: Effect, digits: int = 2, unit: str = "") -> tuple[Number,
     """A difference of two methods and its interval, as cells."""
     value = Number(effect.difference, digits=digits, signed=True, unit=unit)
     return value, Range(effect.low, effect.high, digits, exact=effect.constant)
+
+
+def with_interval(effect: Effect, digits: int = 2) -> Range:
+    """A difference of two methods with its interval in one cell."""
+    bounds = effect.low, effect.high
+    return Range(*bounds, digits, exact=effect.constant, value=effect.difference)
 
 
 def mean_of_runs(values: Iterable[float | None], digits: int, signed: bool = False) -> Cell:

@@ -105,6 +105,7 @@ PARTS = (
         "The paper's claims",
         "What the paper says of the method, and what this study finds.",
         (
+            _table("over_grpo", *_GRPO, shows="all"),
             _table("claims", shows="all"),
             _table("claims_at_budgets", "pcqc", shows="all", made_by="claims.at_budgets"),
         ),

@@ -66,11 +66,8 @@ def effect_over_runs(
     pairs = list(zip(first, second, strict=True))
     difference = float(np.mean([np.mean(a) - np.mean(b) for a, b in pairs]))
     by_base: dict[str, Effect] = {}
-    if len(pairs) > 1:
-        by_base = {
-            f"base model {n}": effect_over_runs([a], [b], reach)
-            for n, (a, b) in enumerate(pairs, 1)
-        }
+    for number, (a, b) in enumerate(pairs, 1) if len(pairs) > 1 else ():
+        by_base[f"base model {number}"] = effect_over_runs([a], [b], reach)
     return Effect(difference, variance**0.5, freedom, "run", by_base, outcomes=fewest, reach=reach)
 
 

@@ -26,6 +26,7 @@ from analysis.table import (
     Table,
     difference,
     listed,
+    with_interval,
 )
 from analysis.tables.layout import (
     base_models,
@@ -97,8 +98,7 @@ def _notes(collected: Collected, judged: Sequence[Claim]) -> tuple[str, ...]:
 def _by_base(comparison: Comparison) -> str:
     """`+5.1 [+2.1, +8.1], ... pp`: a comparison's estimates, base model by base model."""
     effects = comparison.effect.by_base.values()
-    parts = [" ".join(cell.text() for cell in difference(effect)) for effect in effects]
-    return f"{', '.join(parts)} {comparison.unit}"
+    return f"{', '.join(with_interval(effect).text() for effect in effects)} {comparison.unit}"
 
 
 def _verdicts(collected: Collected, comparisons: Sequence[Comparison]) -> tuple[str, ...]:

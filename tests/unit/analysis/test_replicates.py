@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from built_tables import build
 
 from analysis import figures, report, tables
+from analysis.budgets import COSTS
 from analysis.claims import compared
 from analysis.tables import claims as table
 from analysis.tables.layout import number_of_runs
@@ -200,3 +202,30 @@ def test_every_shipped_replicate_is_one():
     for path in sorted((ROOT / "config" / "studies").glob("*.yaml")):
         study = load_study(path)
         assert len(replicates(study)) == len(study.replicates)
+
+
+def test_pcqc_over_grpo_by_benchmark_and_base_model(collected, second, both):
+    """Each cell is the comparison of the runs that it names, and no other."""
+    table = build("over_grpo", both)
+    on = {"all": both, "base_model_1": collected, "base_model_2": second}
+    rows = {"accuracy": list(collected.benchmarks), "clinic_wide": ["clinic_wide"]}
+    for column, runs in on.items():
+        for row, benchmarks in rows.items():
+            effect = compared(runs, "pcqc", "grpo", benchmarks, "accuracy").effect
+            cell = table.cell(row, column)
+            assert (cell.value, cell.low) == pytest.approx((effect.difference, effect.low))
+        fewer = compared(runs, "pcqc", "grpo", rows["accuracy"], "turns").effect
+        assert table.cell("turns", column).value == pytest.approx(fewer.difference)
+    assert [c.key for c in build("over_grpo", collected).columns] == ["what", "all"]
+    spent = {row.key for row in table.rows} & {*COSTS}
+    assert spent == {"trajectories", "sampled_tokens", "compute"}
+    budget = table.cell("compute", "what")
+    assert budget.startswith("Right, Clinic-Dev at 0.")
+    assert budget.endswith(" TFLOPs (pp)")
+
+
+def test_at_equal_cost_pcqc_over_grpo_is_that_of_the_claims_at_budgets(both):
+    table, judged = build("over_grpo", both), build("claims_at_budgets", both)
+    for cost in COSTS:
+        estimate = judged.cell(f"accuracy:0:{cost}", "estimate").value
+        assert table.cell(cost, "all").value == pytest.approx(estimate)
