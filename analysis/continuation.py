@@ -144,6 +144,20 @@ class Continued:
             "eligible_highest_utility_vs_executed": paired_gain(first[asked], executed[asked]),
         }
 
+    def grounded_gains(self, rival: str) -> dict[str, float]:
+        """Case -> points that the highest utility gains over `uniform` or `executed`.
+
+        Among eligible candidates, in cases with at least two of them; of `executed` in those where
+        it is one.
+        """
+        among = selected_success(self.utility, self.success, self.eligible)
+        compared = self.eligible.sum(axis=1) >= 2
+        if rival == "executed":
+            compared &= self.eligible[:, 0]
+        gains = 100 * (among["highest_utility"] - among[rival])
+        cases = np.array(self.case_ids, object)
+        return dict(zip(cases[compared], gains[compared].tolist(), strict=True))
+
     def filter_quality(self) -> tuple[int, float, float] | None:
         """How many answers were made to lack grounds, and the filter's precision and recall."""
         if self.ungrounded is None:

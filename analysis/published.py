@@ -25,6 +25,7 @@ class Published:
     Attributes:
         methods: name -> title.
         claims: claim -> what the paper reports for it.
+        further_claims: what else it reports and a study may repeat -> its number.
         training_cases: source -> cases (SFT: conversations) of the training.
         overlap: evaluation cases that overlap with training data.
         continuation_states: states of the continuation study.
@@ -34,6 +35,7 @@ class Published:
     benchmarks: dict[str, Benchmark]
     methods: dict[str, str]
     claims: dict[str, str]
+    further_claims: dict[str, str]
     training_cases: dict[str, int]
     overlap: dict[str, dict[str, int]]
     continuation_states: int

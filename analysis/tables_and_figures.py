@@ -108,6 +108,7 @@ PARTS = (
             _table("over_grpo", *_GRPO, shows="all"),
             _table("claims", shows="all"),
             _table("claims_at_budgets", "pcqc", shows="all", made_by="claims.at_budgets"),
+            _table("further_claims", *_GRPO, shows="all"),
         ),
     ),
     Part(

@@ -75,6 +75,46 @@ def test_claims_are_differences_of_the_tables_means():
     }
 
 
+def test_further_claims_are_differences_of_the_tables_means():
+    three = ("medqa", "medical_exam", "medmcqa")
+
+    def mean(table, row, *columns):
+        return np.mean([PAPER.tables[table].cell(row, column).value for column in columns])
+
+    def less(table, first, second, *columns):
+        return mean(table, first, *columns) - mean(table, second, *columns)
+
+    def grounded(rival):
+        name = f"eligible_highest_utility_vs_{rival}"
+        cells = [PAPER.tables["grounded_continuation"].cell(name, c) for c in ("gain", "interval")]
+        return f"{' '.join(cell.text() for cell in cells)} pp"
+
+    own, supervision = "same_state_q1", "question_supervision"
+    turns = [f"{name}_turns" for name in three]
+    asks = mean(own, "mean", "same_state_q1_turns") - mean(own, "mean", "pcqc_turns")
+    tokens = {
+        m: np.mean([mean("generation_length", n, m) for n in three]) for m in ("grpo", "pcqc")
+    }
+    fewer = tokens["grpo"] - tokens["pcqc"]
+    spent = less("training_cost", "grpo", "pcqc", "trajectories")
+    of_grpo = mean("training_cost", "grpo", "trajectories")
+    group = mean("main_accuracy", "grpo", *three)
+    group -= mean(supervision, "terminal_only", "average_accuracy")
+    local = less(supervision, "executed_local", "terminal_only", "average_accuracy")
+    assert PAPER.further_claims == {
+        "turns_executed_local": f"{less(supervision, 'executed_local', 'pcqc', *turns):+.3f} turns",
+        "turns_same_state_q1": f"{asks:+.3f} turns",
+        "turns_start": f"{less('inquiry_turns', 'grpo', 'shared_sft', 'average'):+.3f} turns",
+        "tokens": f"{fewer:+.1f} tokens ({100 * fewer / tokens['grpo']:.1f}% fewer)",
+        "group_size": f"{group:+.2f} pp",
+        "executed_local": f"{local:+.2f} pp",
+        "independent": f"{less('main_accuracy', 'pcqc', 'grpo', 'icraft_md'):+.2f} pp",
+        "consultations": f"{spent:+,.0f} ({100 * spent / of_grpo:.1f}% fewer)",
+        "grounded_uniform": grounded("uniform"),
+        "grounded_executed": grounded("executed"),
+    }
+
+
 def printed(value, like):
     """`value` with as many decimals as the text `like` has."""
     return f"{value:.{len(like.partition('.')[2])}f}"

@@ -224,6 +224,23 @@ def test_pcqc_over_grpo_by_benchmark_and_base_model(collected, second, both):
     assert budget.endswith(" TFLOPs (pp)")
 
 
+def test_further_claims_are_of_the_methods_that_the_paper_compares(collected, second, both):
+    table = build("further_claims", both)
+    asks = compared(both, "pcqc", "executed_local", collected.primary, "turns").effect
+    assert table.cell("turns_executed_local", "here").value == pytest.approx(asks.difference)
+    more = compared(second, "shared_sft", "grpo", list(second.benchmarks), "turns").effect
+    assert table.cell("turns_start", "base_model_2").value == pytest.approx(more.difference)
+    elsewhere = compared(both, "pcqc", "grpo", ["clinic_elsewhere"], "accuracy").effect
+    assert table.cell("independent", "here").low == pytest.approx(elsewhere.low)
+    # GRPO's 40 updates have 8 consultations of 24 cases, PCQC's 60 have 4; no run differs.
+    spent = table.cell("consultations", "here")
+    assert (spent.value, spent.low) == (pytest.approx(24 * (40 * 8 - 60 * 4)), spent.value)
+    without = {"executed_local": (), "terminal_only": ()}
+    fewer = {row.key for row in build("further_claims", collected.with_runs(without)).rows}
+    gone = {row.key for row in table.rows} - fewer
+    assert gone == {"turns_executed_local", "group_size", "executed_local"}
+
+
 def test_at_equal_cost_pcqc_over_grpo_is_that_of_the_claims_at_budgets(both):
     table, judged = build("over_grpo", both), build("claims_at_budgets", both)
     for cost in COSTS:

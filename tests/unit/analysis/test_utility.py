@@ -55,6 +55,10 @@ def test_grounded_comparisons_take_the_papers_cases():
     assert uniform.comparator == pytest.approx((62.5 + 75 + 50) / 3)
     executed = comparisons["eligible_highest_utility_vs_executed"]
     assert (executed.cases, executed.selected, executed.comparator) == (2, 62.5, 50.0)
+    # Case by case: 100 - 62.5, 50 - 75 and 25 - 50; over the executed 100 - 25 and 25 - 75.
+    gains = {rival: by_hand().grounded_gains(rival) for rival in ("uniform", "executed")}
+    assert gains["uniform"] == {"case-0": 37.5, "case-2": -25, "case-3": -25}
+    assert gains["executed"] == {"case-0": 75, "case-3": -50}
     none = by_hand(eligible=np.zeros_like(ELIGIBLE)).grounded()
     assert set(none.values()) == {None}
 
