@@ -9,8 +9,7 @@ import pandas as pd
 
 from pcqc.errors import UserError
 from pcqc.settings import Method
-from pcqc_gpu.planning.architecture import Architecture, architecture
-from pcqc_gpu.planning.cost import update_passes
+from pcqc_gpu.planning.architecture import Architecture, architecture, update_passes
 from pcqc_study.settings import Study
 
 COMPUTE = "compute"  # the column: FLOPs of a run so far

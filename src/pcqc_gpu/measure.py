@@ -18,12 +18,11 @@ import torch
 from pcqc.errors import UserError, nearest
 from pcqc.jobs.learner import write_model
 from pcqc.jobs.rl_loop import Run
-from pcqc.settings import Method
 from pcqc.system.files import write_json
 from pcqc.system.machine import machine, now
 from pcqc.system.processes import Processes
 from pcqc.training.token_trees import TokenTree
-from pcqc_gpu.planning.architecture import Architecture, architecture
+from pcqc_gpu.planning.architecture import Architecture, architecture, update_passes
 from pcqc_gpu.planning.devices import GIB
 from pcqc_gpu.planning.hours import measured_file
 from pcqc_gpu.planning.memory import served
@@ -159,19 +158,6 @@ def _mean_context(trees: Sequence[TokenTree]) -> float:
     """Mean number of tokens that a token sees: itself and its ancestors."""
     tokens = sum(len(tree.tokens) for tree in trees)
     return sum(position + 1 for tree in trees for position in tree.positions) / max(tokens, 1)
-
-
-def update_passes(method: Method, recomputed: bool) -> int:
-    """Cost of a policy's update in forward passes over its training tokens.
-
-    Forward and backward cost three (Kaplan et al. 2020, Section 2.1). One more each for the
-    reference and, if an update takes several optimiser steps, for the probabilities before it.
-
-    Args:
-        method: whose update.
-        recomputed: whether the pass that gradient checkpointing adds counts.
-    """
-    return 3 + recomputed + ("reference" in method.needs) + method.several_steps
 
 
 def update_flops(shape: Architecture, trees: Sequence[TokenTree], passes: int) -> float:

@@ -12,7 +12,7 @@ from pcqc.system.files import read_json
 from pcqc.training.batching import SelectedTokens
 from pcqc.training.token_trees import merge_prefixes
 from pcqc_gpu import measure
-from pcqc_gpu.planning.architecture import Architecture
+from pcqc_gpu.planning.architecture import Architecture, update_passes
 from pcqc_gpu.planning.hours import run_hours
 from pcqc_study.cli import main
 from pcqc_study.settings import load_study
@@ -42,8 +42,8 @@ def test_passes_of_an_update():
     study = load_study("clinic")
     pcqc, atpo = study.method("pcqc"), study.method("atpo")
     free = dataclasses.replace(pcqc, kl_coefficient=0.0)
-    assert [measure.update_passes(method, False) for method in (free, pcqc, atpo)] == [3, 4, 5]
-    assert measure.update_passes(pcqc, recomputed=True) == 5
+    assert [update_passes(method, False) for method in (free, pcqc, atpo)] == [3, 4, 5]
+    assert update_passes(pcqc, recomputed=True) == 5
 
 
 def test_a_small_run_is_measured_and_its_plan_has_hours(study, capsys):

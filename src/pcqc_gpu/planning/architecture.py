@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pcqc.errors import UserError
-from pcqc.settings import Pretrained
+from pcqc.settings import Method, Pretrained
 from pcqc.system.checkout import local_folder
 from pcqc.system.files import read_json
 from pcqc_study.graph import Jobs
@@ -142,6 +142,19 @@ def architecture(study: Study, role: str) -> tuple[str, Architecture]:
         f"models.{role}: the shape of '{source.source}' is not known; fetch it first, or name one "
         f"of {', '.join(KNOWN)}"
     )
+
+
+def update_passes(method: Method, recomputed: bool) -> int:
+    """Cost of a policy's update in forward passes over its training tokens.
+
+    Forward and backward cost three (Kaplan et al. 2020, Section 2.1). One more each for the
+    reference and, if an update takes several optimiser steps, for the probabilities before it.
+
+    Args:
+        method: whose update.
+        recomputed: whether the pass that gradient checkpointing adds counts.
+    """
+    return 3 + recomputed + ("reference" in method.needs) + method.several_steps
 
 
 SIZES = (
