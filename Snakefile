@@ -55,6 +55,21 @@ rule continuation:
         f"{RESULTS}/continuation"
 
 
+# Trainings alone: of the studies that `pcqc tune` writes (docs/tuning.md).
+rule trials:
+    input:
+        manifests(
+            [
+                JOBS.job("train", name, run)
+                for name in RUNNABLE
+                if JOBS.is_trained(name)
+                for run in STUDY.methods[name].runs
+            ]
+        ),
+    message:
+        f"{RESULTS}/runs"
+
+
 # Credits that are not in the paper's tables, beside GRPO and PCQC.
 rule peers:
     input:

@@ -19,7 +19,8 @@ READER_LEFT = 141  # exit status that shells give a program whose reader has gon
 # What `pcqc --help` lists; the steps of the workflow are the third group.
 GROUPS = {
     "Look at a study": "status answer diff explain consult check doctor plan",
-    "Make and change": "init data vary accept clean restore tables figures docs archive completion",
+    "Make and change": "init data vary tune accept clean restore tables figures docs archive "
+    "completion",
 }
 STEPS = "Steps of the workflow, which snakemake runs"
 

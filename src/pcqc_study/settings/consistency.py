@@ -12,7 +12,7 @@ RESERVED_BENCHMARKS = (
     *("instruction", "average", "mean"),
 )
 # Targets of the workflow beside the rules of its jobs. A method's name is a target too.
-TARGETS = ("all", "atpo_ablations", "continuation", "lost_points", "peers", "replicate")
+TARGETS = ("all", "atpo_ablations", "continuation", "lost_points", "peers", "replicate", "trials")
 
 Problem = tuple[str, str]  # path of a setting, and what is wrong with it
 

@@ -57,7 +57,7 @@ def vary(
         "role": "ablation",
         "like": method,
         "runs": list(runs) or [settings.runs[0]],
-        **_nested(given),
+        **nested(given),
     }
     name = name or _name(method, given)
     path = variations(study_path(study_name))
@@ -145,15 +145,16 @@ def _parsed(change: str) -> tuple[str, Any]:
         return name.strip(), text.strip()
 
 
-def _nested(given: dict[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
+def nested(given: dict[str, Any]) -> dict[str, Any]:
+    """`tree.budget` -> value as a method's entry has it: a group with a setting."""
+    entry: dict[str, Any] = {}
     for name, value in given.items():
         group, dot, part = name.partition(".")
         if dot:
-            nested.setdefault(group, {})[part] = value
+            entry.setdefault(group, {})[part] = value
         else:
-            nested[name] = value
-    return nested
+            entry[name] = value
+    return entry
 
 
 def _name(method: str, given: dict[str, Any]) -> str:
