@@ -28,7 +28,8 @@ contents = {
     "docs/glossary docs/troubleshooting",
     "Studies": "docs/own-cases docs/real-study docs/templates docs/data docs/plan docs/engines "
     "docs/deepspeed docs/clusters docs/benchmarks benchmarks/nodes",
-    "Method": "docs/equations docs/deviations docs/analysis docs/atpo docs/credits docs/map",
+    "Method": "docs/equations docs/deviations docs/tuning docs/analysis docs/atpo docs/credits "
+    "docs/map",
     "Findings": "src/pcqc_clinic/lost_points src/pcqc_clinic/learning_rates "
     "packages/pcqc_peers/stopping packages/pcqc_peers/newer_peers packages/pcqc_peers/repairs "
     "src/pcqc/methods/atpo/positions src/credit_lab/audit/dividing src/credit_lab/audit/stopping",

@@ -36,6 +36,7 @@ NOT_HERE = {
     r".*\bmy-study\b.*": "needs ten cases; pretrained/test_own_cases.py types it",
     r"(snakemake .*study=|pcqc \w+ )clinic-full\b.*": "at full size; see test_collect.py",
     r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
+    r"pcqc tune clinic.*": "the miniature has no trials; see test_tuning.py",
     r"make ui": "opens a server; see test_ui.py",
     r"creditbench run my_credit\.py": "reads all of its material; see test_creditbench.py",
     r"VLLM_NO_USAGE_STATS=1 python -m vllm\..*": "opens a server; test_vllm.py asks one",

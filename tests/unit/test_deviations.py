@@ -3,6 +3,7 @@
 import re
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 from helpers import qwen3_chat
@@ -27,7 +28,7 @@ CELLS = [
 HERE = {cells[0]: cells[2] for cells in CELLS}
 COMMENTED = [ROOT / "config" / "studies" / "paper.yaml", ROOT / "config" / "methods.yaml"]
 QWEN3 = qwen3_chat(joined=["assistant"])  # one token of Qwen's, too
-PAPER, CLINIC = load_study("paper"), load_study("clinic")
+PAPER, CLINIC, FULL = load_study("paper"), load_study("clinic"), load_study("clinic-full")
 RL, TREE, METHODS = PAPER.rl, PAPER.method("atpo").tree, PAPER.methods
 
 
@@ -73,6 +74,42 @@ def digits_of_p() -> list[int]:
     return [len(plain.partition(".")[2]), len(small.partition(".")[2].lstrip("0"))]
 
 
+def rates() -> list[float]:
+    """Of the methods of `clinic-full` and `clinic`, then of ATPO, in the page's order."""
+    full, quick = (
+        {name: study.rl_of(study.method(name)).learning_rate for name in study.methods}
+        for study in (FULL, CLINIC)
+    )
+    local = [only((full["executed_local"], full["pcqc"], full["same_state_q1"]))]
+    own = [only((quick["grpo"], quick["pcqc"], quick["executed_local"]))]
+    own.append(only((quick["terminal_only"], quick["same_state_q1"])))
+    atpo = [only((quick["atpo"], full["atpo_backed_up"]))]
+    return [full["grpo"], full["terminal_only"], *local, *own, *atpo]
+
+
+def clinics_atpo() -> list[int]:
+    """Budget, warm-up and the archive's, where the budget is twice GRPO's group."""
+    tree, archived = CLINIC.method("atpo").tree, FULL.method("atpo").tree
+    assert tree.budget == 2 * CLINIC.method("grpo").terminal_group
+    assert (tree.advantage, archived.advantage) == ("backed_up", "critic")
+    return [tree.budget, tree.critic_updates, archived.critic_updates]
+
+
+def consultations(study) -> int:
+    """Of a run, the same for all methods with groups."""
+    return only(
+        m.updates * study.rl.cases_per_update * m.terminal_group
+        for m in study.methods.values()
+        if hasattr(m, "terminal_group") and not m.on_demand
+    )
+
+
+def continuation() -> list[int]:
+    """Sizes of the continuation studies of `clinic` and `clinic-full`."""
+    sizes = [s.continuation for s in (CLINIC, FULL)]
+    return [n for s in sizes for n in (s.states, s.candidates, s.continuations)]
+
+
 CONTROLS = [m for m in METHODS.values() if m.role == "control"]
 TRAINED = [m for m in CLINIC.methods.values() if m.kind == "rl" and not m.on_demand]
 # Subject -> the numbers under "Here", in their order; a row that is not listed has none.
@@ -99,6 +136,17 @@ NUMBERS = {
     "Which states": lambda: [PAPER.continuation.states, PAPER.continuation.candidates],
     "Form of tables": digits_of_p,
     "Clinic's KL penalty": lambda: [only(method.kl_coefficient for method in TRAINED)],
+    "Clinic's learning rates": rates,
+    "Clinic's ATPO": clinics_atpo,
+    "Clinic's GRPO": lambda: [CLINIC.method(m).terminal_group for m in ("grpo", "pcqc")],
+    "Equal consultations": lambda: [consultations(study) for study in (CLINIC, FULL)],
+    "Clinic's scorer": lambda: [100 * load_study("clinic-scratch").scratch_model.most_scorer_gap],
+    "Clinic's continuation": continuation,
+    "Clinic's SFT": lambda: [CLINIC.sft.epochs],
+    "Options in training": lambda: [f(CLINIC.clinic.training_options) for f in (min, max)],
+    "Clinic's limits": lambda: [
+        *(getattr(CLINIC.protocol, f"{name}_tokens") for name in ("prompt", "response", "action"))
+    ],
     "Left to ATPO's release": left_to_the_release,
     "Where V is read": lambda: [QWEN3.ending, 1],
     "Critic warm-up": lambda: [1, TREE.critic_updates],
@@ -150,6 +198,14 @@ def test_a_declared_choice_names_a_file_and_a_word_in_it(cells):
 def test_the_numbers_of_a_choice_are_the_codes(subject):
     of_code = NUMBERS[subject]() if subject in NUMBERS else []
     assert numbers(HERE[subject]) == pytest.approx(of_code)
+
+
+def test_the_blunter_scorer_is_as_it_was_archived():
+    """Its row quotes the cell of the map, to a tenth of a point."""
+    cells = pd.read_csv(ROOT / "results" / "archive" / "cells.csv").set_index("cell")
+    row = cells.loc["cell-blunter-scorer", ["grpo", "grpo_low", "grpo_high"]]
+    why = next(c[3] for c in CELLS if c[0] == "Clinic's scorer")
+    assert numbers(why) == pytest.approx([*row], abs=0.06)
 
 
 def test_every_number_of_the_code_has_a_row():

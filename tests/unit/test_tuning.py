@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from hand_made import finish_job
 
+from analysis.copied_tables import shown
+from analysis.formats import render
 from analysis.tables import tuning as table
 from pcqc.errors import UserError
 from pcqc_study.cli import main
@@ -200,11 +202,16 @@ def test_the_archive_holds_what_was_written_and_other_studies_stay(tmp_path):
 
 def test_the_page_has_every_trial_and_marks_the_best():
     rows = known("grpo", {0.1: 70, 0.2: 80, 0.4: 75})
-    shown = table.build(TUNING, rows)
-    assert [row.cells[2] for row in shown.rows] == [f"{RATE}={rate}" for rate in (0.1, 0.2, 0.4)]
-    assert [row.cells[3].best for row in shown.rows] == [False, True, False]
-    assert shown.rows[1].cells[4] == "80.0"
+    built = table.build(TUNING, rows)
+    assert [row.cells[2] for row in built.rows] == [f"{RATE}={rate}" for rate in (0.1, 0.2, 0.4)]
+    assert [row.cells[3].best for row in built.rows] == [False, True, False]
+    assert built.rows[1].cells[4] == "80.0"
     assert table.build(TUNING, []).caption == "No trial has been made yet."
+
+
+def test_the_page_shows_what_is_archived():
+    text = render("md", [table.build(PROTOCOL, read_archive())]).strip()
+    assert shown(table.PAGE, table.OWNER, "trials") == text
 
 
 def test_a_rate_that_another_setting_replaces_cannot_be_tuned():
