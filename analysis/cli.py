@@ -21,6 +21,7 @@ def register(subparsers) -> None:
             run_archive,
             "pack what a study collected, for git, or a bundle, for a release",
         ),
+        "tune": (run_tune, "say what a study's trials of settings found, and write the next ones"),
         "answer": (run_answer, "print what a study, or some of its methods, found"),
     }
     for name, (handler, what) in of_a_study.items():
@@ -39,6 +40,9 @@ def register(subparsers) -> None:
                 help="for a release, into results/bundle/: with dialogues, candidate groups, "
                 "weights and report",
             )
+        if name == "tune":
+            text = "also write results/archive/tuning.csv and the table of docs/tuning.md"
+            parser.add_argument("--archive", action="store_true", help=text)
         if name == "answer":
             parser.add_argument(
                 "methods",
@@ -80,6 +84,22 @@ def run_archive(arguments: argparse.Namespace) -> None:
     made = bundle.write(study).iterdir() if arguments.bundle else archive.write(study)
     for path in sorted(made):
         print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
+
+
+def run_tune(arguments: argparse.Namespace) -> None:
+    """Print what is known of a study's trials, and the commands that make the next ones."""
+    from pcqc_study.trials import read_archive, write_archive
+    from pcqc_study.tuning import Trials, load_tuning
+
+    study, tuning, archived = load_study(arguments.study), load_tuning(), read_archive()
+    here = Trials(study, tuning, archived).read()
+    trials = Trials(study, tuning, [*archived, *here])
+    show("\n".join(trials.told()))
+    if arguments.archive:
+        from analysis.tables.tuning import write_page
+
+        write_archive(study.name, trials.known)
+        show(f"{write_page()}: written")
 
 
 def run_answer(arguments: argparse.Namespace) -> None:

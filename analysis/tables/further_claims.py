@@ -92,7 +92,7 @@ def _reports(collected: Collected) -> Iterator[tuple[str, str, str, Effect]]:
             gains = [main_policy(each).grounded_gains(rival) for each in collected.on_each_base]
             if min(map(len, gains)) > 1:
                 text = f"The highest utility beats {_RIVALS[rival]}, among grounded answers."
-                yield f"grounded_{rival}", text, "pp", effect_over_cases(gains)
+                yield f"grounded_{rival}", text, "pp", effect_over_cases(gains, reach=100)
 
 
 def _consultations(collected: Collected) -> Effect | None:

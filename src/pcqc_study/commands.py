@@ -86,12 +86,6 @@ def _register_changes(commands) -> None:
     )
     vary.set_defaults(handler=_vary)
 
-    text = "say what a study's trials of settings found, and write those that come next"
-    tune = study_command(commands, "tune", _tune, text)
-    tune.add_argument(
-        "--archive", action="store_true", help="also write results/archive/tuning.csv and its page"
-    )
-
 
 def _register_looks(commands) -> None:
     """What looks at a study and at the machine."""
@@ -179,21 +173,6 @@ def _vary(arguments: argparse.Namespace) -> None:
     )
     show(f"{name} is recorded in {path}; make it with")
     show(f"snakemake --cores all {name} --config study={arguments.study}")
-
-
-def _tune(arguments: argparse.Namespace) -> None:
-    from pcqc_study.trials import read_archive, write_archive
-    from pcqc_study.tuning import Trials, load_tuning
-
-    study, tuning, archived = load(arguments), load_tuning(), read_archive()
-    here = Trials(study, tuning, archived).read()
-    trials = Trials(study, tuning, [*archived, *here])
-    show("\n".join(trials.told()))
-    if arguments.archive:
-        from analysis.tables.tuning import write_page
-
-        write_archive(study.name, trials.known)
-        show(f"{write_page()}: written")
 
 
 def _status(arguments: argparse.Namespace) -> None:

@@ -231,7 +231,7 @@ class Trials:
         return paths
 
     def read(self) -> list[Outcome]:
-        """Outcomes of the trials that are trained on this machine, by today's recipes."""
+        """Outcomes of the trials that are trained on this machine, by today's fingerprints."""
         found = []
         for path in self.write_studies():
             trials = load_study(path)

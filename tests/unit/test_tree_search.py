@@ -9,8 +9,8 @@ from tree_material import SAYS, Critic, make_context
 
 from pcqc.consultation import roll_out
 from pcqc.errors import UserError
+from pcqc.logged.trees import tree_row
 from pcqc.methods.atpo.atpo import Atpo
-from pcqc.methods.atpo.records import tree_row
 from pcqc.methods.atpo.search_and_pruning import search_trees
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import trajectories

@@ -158,7 +158,7 @@ def test_a_trial_is_trained_as_reported_runs_are_but_for_what_it_tries(tmp_path,
         for trial in trials.of(method):
             own = study.method(trial.name)
             told, reported = (
-                Jobs(of).job("train", name, run).recipe.settings
+                Jobs(of).job("train", name, run).fingerprint.settings
                 for of, name, run in ((study, trial.name, "T"), (CLINIC, method, "A"))
             )
             assert value_of(study, trial.name, RATE) == told["rl"].pop("learning_rate")

@@ -41,10 +41,14 @@ def table(collected):
     bases = []
     for base in range(3):
         rows = collected.predictions.copy()
-        place = rows.groupby(["method", "run", "benchmark"]).cumcount() * 37 % 97 / 97
+        number = rows.groupby(["method", "run", "benchmark"]).cumcount()
+        place = number * 37 % 97 / 97
         levels = rows["method"].map({m: each[base] for m, each in RIGHT.items()}).fillna(0.5)
-        rows["correct"] = place < levels
-        rows["turns"] = 3 + (rows["method"] == "grpo")
+        # Executed-local is right in another case of Clinic-Dev than PCQC, and wrong in another.
+        other = (rows["method"] == "executed_local") & (rows["benchmark"] == "clinic_dev")
+        other &= number.isin([0, 13])
+        rows["correct"] = (place < levels) ^ other
+        rows["turns"] = 3 + (rows["method"] == "grpo") * (1 + number % 2)
         bases.append(replace(collected, predictions=rows))
     return build("claims", replace(bases[0], others=tuple(bases[1:])))
 
