@@ -101,4 +101,5 @@ def _consultations(collected: Collected) -> Effect | None:
         [[b.spent(m, run, "trajectories") for run in b.runs(m)] for b in collected.on_each_base]
         for m in ("grpo", "pcqc")
     )
-    return effect_over_runs(grpo, pcqc)
+    most = max(max(runs) for runs in [*grpo, *pcqc])
+    return effect_over_runs(grpo, pcqc, reach=most)
