@@ -58,7 +58,7 @@ rule continuation:
 # Trainings alone: of the studies that `pcqc tune` writes (docs/tuning.md).
 rule trials:
     input:
-        manifests(
+        markers(
             [
                 JOBS.job("train", name, run)
                 for name in RUNNABLE
