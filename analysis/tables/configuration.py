@@ -111,10 +111,16 @@ def _training(collected: Collected) -> list[Setting]:
     runs = Statement(", ".join(f"{m.title} {len(m.runs)}" for m in methods.values()), counts)
     updates = [f"{method.title} {_updates(collected, name)}" for name, method in methods.items()]
     kl = {method.kl_coefficient for method in methods.values() if method.method != "atpo"}
+    rates = {
+        method.title: f"{study.rl_of(method).learning_rate:g}"
+        for method in methods.values()
+        if method.method != "atpo"
+    }
+    of_each = ", ".join(f"{title} {rate}" for title, rate in rates.items())
+    rate = next(iter(rates.values())) if len({*rates.values()}) == 1 else of_each
     optimizer = (
-        f"AdamW, learning rate {study.rl.learning_rate:g}, weight decay "
-        f"{study.rl.weight_decay:g}, clip {study.rl.clip:g}, KL coefficient "
-        f"{listed([f'{value:g}' for value in sorted(kl)])}"
+        f"AdamW, learning rate {rate}, weight decay {study.rl.weight_decay:g}, clip "
+        f"{study.rl.clip:g}, KL coefficient {listed([f'{value:g}' for value in sorted(kl)])}"
     )
     settings = [
         ("runs", "Independent RL training runs", runs),
@@ -123,11 +129,12 @@ def _training(collected: Collected) -> list[Setting]:
     ]
     if "atpo" in collected.methods():
         atpo = study.method("atpo")
+        rate = atpo.tree.actor_learning_rate or study.rl_of(atpo).learning_rate
         own = (
-            f"learning rate {atpo.tree.actor_learning_rate or study.rl.learning_rate:g} of the "
-            f"actor and {atpo.tree.critic_learning_rate:g} of the critic, clip {study.rl.clip:g} "
-            f"below and {atpo.tree.clip_high:g} above, KL coefficient {atpo.kl_coefficient:g}; "
-            "else the same"
+            f"learning rate {rate:g} of the actor and {atpo.tree.critic_learning_rate:g} of the "
+            f"critic, clip {study.rl.clip:g} below and {atpo.tree.clip_high:g} above, KL "
+            f"coefficient {atpo.kl_coefficient:g}, advantage "
+            f"{atpo.tree.advantage.replace('_', ' ')}; else the same"
         )
         settings.append(("atpo_optimizer", "ATPO optimization", own))
     return settings

@@ -127,14 +127,33 @@ def test_configuration_says_how_many_updates_were_made_where_runs_may_level_off(
 
 
 def test_configuration_gives_atpo_its_own_optimization(collected):
-    study = replace(collected.study, rl=replace(collected.study.rl, learning_rate=0.5))
-    table = build("configuration", replace(collected, study=study))
+    table = build("configuration", collected)
     others, atpo = (table.cell(row, "setting") for row in ("optimizer", "atpo_optimizer"))
-    assert "learning rate 0.5" in others
     assert others.endswith("KL coefficient 0.05")
     assert atpo.startswith(
         "learning rate 0.0001 of the actor and 0.001 of the critic, clip 0.2 below and 0.28 above"
     )
+    assert "advantage critic" in atpo
+
+
+def test_configuration_gives_each_method_the_rate_that_it_has(collected):
+    rates = {"grpo": 0.1, "pcqc": 0.2}
+    methods = {
+        name: replace(m, rl={"learning_rate": rates.get(name, 0.3)})
+        for name, m in collected.study.methods.items()
+    }
+    tree = replace(methods["atpo"].tree, actor_learning_rate=None)
+    methods["atpo"] = replace(methods["atpo"], tree=tree)
+    study = replace(collected.study, methods=methods)
+    table = build("configuration", replace(collected, study=study))
+    assert table.cell("optimizer", "setting").startswith(
+        "AdamW, learning rate GRPO 0.1, PCQC 0.2, Terminal-only 0.3, Executed-local 0.3, "
+        "Same-State-Q1 0.3, weight decay"
+    )
+    assert table.cell("atpo_optimizer", "setting").startswith("learning rate 0.3 of the actor")
+    alike = {name: replace(m, rl={"learning_rate": 0.3}) for name, m in methods.items()}
+    same = build("configuration", replace(collected, study=replace(study, methods=alike)))
+    assert same.cell("optimizer", "setting").startswith("AdamW, learning rate 0.3, weight decay")
 
 
 def test_claims_without_atpo_say_so(collected):
