@@ -1,6 +1,6 @@
 """A job writes everything that a study shows; its report is one self-contained HTML file.
 
-The report needs no network and has one line of script.
+The report needs no network and has no script.
 """
 
 import os

@@ -1,14 +1,11 @@
-"""The audit trail: chosen and rejected checkpoints, settings, and a link to every run."""
+"""The audit trail: chosen and rejected checkpoints, settings, and every run."""
 
 import json
-from typing import Any
 
 import yaml
 
 from analysis.collected import Collected
 from analysis.table import MISSING, Column, Row, Table
-
-MLFLOW = "http://127.0.0.1:5000"  # of `make ui`; the report asks for another port
 
 
 def selection(collected: Collected) -> dict[str, Table]:
@@ -56,8 +53,8 @@ def settings(collected: Collected) -> str:
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
 
 
-def runs(collected: Collected) -> list[dict[str, Any]]:
-    """One row per run: seed, cost, commit, and its page in MLflow."""
+def runs(collected: Collected) -> list[list[str]]:
+    """One row per run: seed, cost, commit, and the fingerprint by which MLflow finds it."""
     rows = []
     for method, run in _all_runs(collected):
         entry = collected.record(method, run)
@@ -73,15 +70,8 @@ def runs(collected: Collected) -> list[dict[str, Any]]:
             f"{totals['trajectories']:,}" if "trajectories" in totals else MISSING,
             str(manifest.get("git_commit") or MISSING)[:10],
         ]
-        link = f"{experiment(collected)}/{entry['run_id']}"
-        rows.append({"cells": cells, "link": link, "run_id": entry["run_id"]})
+        rows.append([*cells, entry["fingerprint"]])
     return rows
-
-
-def experiment(collected: Collected) -> str:
-    """Address of the study's runs in MLflow, where their curves are chosen and compared."""
-    entries = [collected.record(method, run) for method, run in _all_runs(collected)]
-    return f"{MLFLOW}/#/experiments/{entries[0].get('experiment_id', 0)}/runs"
 
 
 def accepted(collected: Collected) -> list[str]:

@@ -15,7 +15,7 @@ from analysis.figures import caption, module
 from analysis.load import evaluated_methods
 from analysis.notices import in_words, notice, on_base_models
 from analysis.published import published
-from analysis.report.record import accepted, experiment, runs, selection, settings
+from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import listed
 from analysis.tables import ablations, build, peers
 from analysis.tables.layout import sizes
@@ -65,7 +65,6 @@ def content(collected: Collected, folder: Path, lost: Path | None = None) -> dic
         "settings": settings(collected),
         "selection": selection(collected),
         "runs": runs(collected),
-        "experiment": experiment(collected),
         "training": bool(evaluated_methods(collected.study)),  # an archive keeps none of it
         "longer": _longer(collected.study),
         "accepted": accepted(collected),

@@ -27,7 +27,7 @@ from clinic_env.posterior import Values, posterior
 from clinic_env.world import World, ask, draw_patient, read_findings
 from pcqc.cases.case import Case, write_cases
 from pcqc.settings import Method
-from pcqc.system.files import write_json, write_jsonl
+from pcqc.system.files import digest, write_json, write_jsonl
 from pcqc_clinic.world import as_case, make_world, save_world
 from pcqc_study.settings import Study, load_study
 
@@ -207,8 +207,7 @@ def _record(study: Study, method: str, run: str) -> dict:
     return {
         "method": method,
         "run": run,
-        "run_id": f"{method}-{run}",
-        "experiment_id": "1",
+        "fingerprint": digest([method, run])[:8],
         "training": None if settings.kind == "sft" else training,
         "evaluation": common | {"update": updates, "benchmarks": {}},
         "selection": {

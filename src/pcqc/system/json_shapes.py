@@ -44,8 +44,7 @@ class CollectedRun(TypedDict):
 
     method: str
     run: str
-    run_id: str
-    experiment_id: str
+    fingerprint: str
     training: dict[str, Any] | None
     evaluation: dict[str, Any]
     selection: dict[str, Any] | None

@@ -24,7 +24,7 @@ from pcqc.task import Task
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.mlflow_mirror.finished import read_collected, read_record
 from pcqc_study.mlflow_mirror.join_collections import check_start, join, key
-from pcqc_study.mlflow_mirror.mlflow_store import Store, answering, masked, open_store
+from pcqc_study.mlflow_mirror.mlflow_store import Store, answering, linked, masked, open_store
 from pcqc_study.mlflow_mirror.values import is_number
 from pcqc_study.settings import START, Study
 
@@ -129,16 +129,15 @@ def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) 
     again = f"remove {path.parents[1]} and {mirror}"
     entries = []
     for run in runs:
-        if run not in record["runs"]:
+        if run not in record:
             raise UserError(f"run {run} of {method} is not in MLflow yet; {mirror} first")
         folder = new / STATE / "fetched" / method / run
-        _fetch_artifacts(store, record["experiment_id"], record["runs"][run], folder, again)
+        _fetch_artifacts(store, f"run {run} of {method}", record[run], folder, again)
         entries.append(
             {
                 "method": method,
                 "run": run,
-                "run_id": record["runs"][run]["run_id"],
-                "experiment_id": record["experiment_id"],
+                "fingerprint": record[run]["fingerprint"],
                 "training": _json_if_there(folder / "training" / "manifest.json"),
                 "evaluation": read_json(folder / "evaluation" / "manifest.json"),
                 "selection": read_json(folder / "evaluation" / "selection.json"),
@@ -148,21 +147,19 @@ def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) 
     return entries
 
 
-def _fetch_artifacts(
-    store: Store, experiment_id: str, mirrored: dict, folder: Path, again: str
-) -> None:
+def _fetch_artifacts(store: Store, run: str, mirrored: dict, folder: Path, again: str) -> None:
     """Fetch what the analysis reads of a run, whose entry in the method's record is `mirrored`."""
-    run_id = mirrored["run_id"]
-    stored = store.client.search_runs([experiment_id], f"attributes.run_id = '{run_id}'")
+    same = f"tags.contents = '{mirrored['contents']}'"
+    stored = store.client.search_runs([store.experiment.experiment_id], same)
     if not stored:
-        raise UserError(f"MLflow has no run {run_id}, or it was deleted there; {again}")
+        raise UserError(f"MLflow has no {run}, or it was deleted there; {again}")
     for artifact, sha256 in mirrored["artifacts"].items():
         if not any(PurePosixPath(artifact).match(pattern) for pattern in NEEDED):
             continue
         if sha256_file(_download(store, stored[0], artifact, folder, again)) != sha256:
             raise UserError(
-                f"artifact {artifact} of run {run_id} has changed in MLflow; delete run {run_id} "
-                f"there, then {again}"
+                f"artifact {artifact} of {run} has changed in MLflow; delete run "
+                f"{stored[0].info.run_id} there, then {again}"
             )
 
 
@@ -177,6 +174,9 @@ def _download(store: Store, run: "Run", artifact: str, folder: Path, again: str)
 
     path = folder / artifact
     path.parent.mkdir(parents=True, exist_ok=True)
+    stored = Path(run.info.artifact_uri or "") / artifact
+    if stored.is_absolute() and linked(stored, path):
+        return path
     try:
         # By a run's id MLflow does the same, but hides why it fails.
         fetched = download_artifacts(

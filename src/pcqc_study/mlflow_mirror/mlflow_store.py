@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -20,7 +20,7 @@ from pcqc_study.settings import Study, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment
+    from mlflow.entities import Experiment, Run
 
 SQLITE = "sqlite:///"
 POINTS_PER_CALL = 1000  # MLflow's limit
@@ -209,6 +209,29 @@ def log_points(
     for start in range(0, len(entries), POINTS_PER_CALL):
         batch = entries[start : start + POINTS_PER_CALL]
         client.log_batch(run_id, metrics=batch, synchronous=synchronous)
+
+
+def log_file(store: Store, run: "Run", path: Path, artifact: str) -> None:
+    """Put a finished file among a run's artifacts: as a link, where the store is on its disk.
+
+    A finished file is never written again, and whoever replaces one leaves the link as it was.
+    """
+    stored = Path(run.info.artifact_uri or "") / artifact
+    if stored.is_absolute() and linked(path, stored):
+        return
+    parent = str(PurePosixPath(artifact).parent)
+    store.client.log_artifact(run.info.run_id, str(path), None if parent == "." else parent)
+
+
+def linked(path: Path, target: Path) -> bool:
+    """Make a hard link to a file in place of what lies there; False where the disk makes none."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        os.link(path.resolve(), target)
+    except OSError:
+        return False
+    return True
 
 
 def rounded(value: float) -> float:

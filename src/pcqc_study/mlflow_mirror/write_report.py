@@ -1,13 +1,19 @@
 """A study's report, tables, figures and transcripts as artifacts of one run in MLflow."""
 
 import time
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc.system.manifest import checked, read_manifest
 from pcqc.task import Task
 from pcqc_study.mlflow_mirror import notes
-from pcqc_study.mlflow_mirror.mlflow_store import Store, answering, artifact_paths, open_store
+from pcqc_study.mlflow_mirror.mlflow_store import (
+    Store,
+    answering,
+    artifact_paths,
+    log_file,
+    open_store,
+)
 from pcqc_study.settings import Study
 
 if TYPE_CHECKING:
@@ -30,8 +36,7 @@ def run(task: Task, study: Study) -> dict:
         run_id, fingerprint = target.info.run_id, folder.resolve().name
         if target.data.tags.get("fingerprint") != fingerprint:
             for name, path in files.items():
-                parent = str(PurePosixPath(name).parent)
-                client.log_artifact(run_id, str(path), None if parent == "." else parent)
+                log_file(store, target, path, name)
             client.set_tag(run_id, notes.NOTE, notes.of_report(study))
             client.set_tag(run_id, "fingerprint", fingerprint)
             client.set_terminated(run_id, "FINISHED")

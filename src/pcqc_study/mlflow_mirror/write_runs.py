@@ -6,7 +6,6 @@ nothing, and `FINISHED` is set last; so the next mirror completes a run that a k
 
 from collections.abc import Iterable
 from itertools import starmap
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pcqc.system.files import write_json
@@ -17,6 +16,7 @@ from pcqc_study.mlflow_mirror.mlflow_store import (
     Store,
     answering,
     artifact_paths,
+    log_file,
     log_points,
     open_store,
 )
@@ -36,7 +36,7 @@ RUNS_PER_CALL = 50_000
 
 
 def run(task: Task, study: Study) -> None:
-    """Mirror a method's runs, and write which MLflow run holds what: `record.json`.
+    """Mirror a method's runs, and write what MLflow holds of each: `record.json`.
 
     Raises:
         UserError: a run is not finished or differs from its manifest, or MLflow fails or does not
@@ -55,13 +55,20 @@ def run(task: Task, study: Study) -> None:
             max_results=RUNS_PER_CALL,
         )
         parent = _write_parent(store, study, method, stored, finished)
-        mirrored = {run.run: _mirror_run(store, run, parent, stored) for run in finished}
+        run_ids = {run.run: _mirror_run(store, run, parent, stored) for run in finished}
         _adopt(store, parent, stored)
-        run_ids = {run: entry["run_id"] for run, entry in mirrored.items()}
         note = notes.of_method(study, method, store.experiment.experiment_id, run_ids)
         if store.client.get_run(parent).data.tags.get(notes.NOTE) != note:
             store.client.set_tag(parent, notes.NOTE, note)
-    record = {"experiment_id": store.experiment.experiment_id, "runs": mirrored}
+    # No id of MLflow's: a store that is lost and written again has others.
+    record = {
+        run.run: {
+            "fingerprint": run.fingerprint,
+            "contents": run.contents,
+            "artifacts": run.sha256,
+        }
+        for run in finished
+    }
     write_json(task.folder / "record.json", record)
 
 
@@ -103,8 +110,8 @@ def _adopt(store: Store, parent: str, stored: list["Run"]) -> None:
             store.client.delete_run(run.info.run_id)
 
 
-def _mirror_run(store: Store, run: FinishedRun, parent: str, stored: list["Run"]) -> dict:
-    """Find, complete or create the MLflow run of a finished run; its entry in the record."""
+def _mirror_run(store: Store, run: FinishedRun, parent: str, stored: list["Run"]) -> str:
+    """Find, complete or create the MLflow run of a finished run; its id."""
     client = store.client
     of_letter = [other for other in stored if other.data.tags.get("run") == run.run]
     same = [other for other in of_letter if other.data.tags["contents"] == run.contents]
@@ -120,7 +127,7 @@ def _mirror_run(store: Store, run: FinishedRun, parent: str, stored: list["Run"]
         _fill(store, run, target)
     write_models.register(store, run, run_id)
     _supersede(store, run, target, of_letter)
-    return {"run_id": run_id, "artifacts": run.sha256}
+    return run_id
 
 
 def _fill(store: Store, run: FinishedRun, target: "Run") -> None:
@@ -128,7 +135,7 @@ def _fill(store: Store, run: FinishedRun, target: "Run") -> None:
     client, run_id = store.client, target.info.run_id
     _log(client, target, values.parameters(run.study, run.method), values.metrics(run))
     for artifact, path in run.files.items():
-        client.log_artifact(run_id, str(path), str(PurePosixPath(artifact).parent))
+        log_file(store, target, path, artifact)
     client.log_text(run_id, page.of_run(run), page.NAME)
     client.set_tag(run_id, notes.NOTE, notes.of_run(run, target.info))
     client.set_terminated(run_id, "FINISHED", target.info.start_time + run.duration)

@@ -13,12 +13,12 @@ from helpers import changed
 from markdown_it import MarkdownIt
 from run_folders import write_run
 from small_runs import killed_at
-from tracked import mirror
+from tracked import ids, mirror
 
 from pcqc.errors import UserError
 from pcqc.system.files import read_json, sha256_file, write_json
 from pcqc_study.graph import latest
-from pcqc_study.mlflow_mirror import notes, page, prepare
+from pcqc_study.mlflow_mirror import notes, page, prepare, write_runs
 from pcqc_study.mlflow_mirror.finished import read_finished
 from pcqc_study.mlflow_mirror.mlflow_store import open_store
 from pcqc_study.mlflow_mirror.values import metrics
@@ -65,10 +65,10 @@ def shape(study):
 def test_everything_of_a_run_is_mirrored(ready):
     written = read_json(mirror(ready, "pcqc"))
     parent, *_ = [r for r in experiment_runs(ready) if r.data.tags["stage"] == "method"]
-    assert list(written["runs"]) == ["A", "B", "C"]
+    assert list(written) == ["A", "B", "C"]
 
     (run,) = of_letter(ready, "B")
-    assert run.info.run_id == written["runs"]["B"]["run_id"]
+    assert run.info.run_id == ids(ready, "pcqc")["B"]
     assert run.info.status == "FINISHED"
     assert (run.info.start_time, run.info.end_time) == (NOON, NOON + 90_000)
     assert (parent.info.start_time, parent.info.end_time) == (NOON, NOON + 90_000)
@@ -101,7 +101,7 @@ def test_everything_of_a_run_is_mirrored(ready):
     location = open_store(ready).experiment.artifact_location
     mirrored = digests(Path(location, run.info.run_id, "artifacts"))
     del mirrored["run.html"]
-    assert mirrored == written["runs"]["B"]["artifacts"]
+    assert mirrored == written["B"]["artifacts"]
     trained = ready.results / "runs" / "pcqc" / "B" / "latest"
     assert mirrored["training/events.jsonl"] == sha256_file(trained / "events.jsonl")
     wanted = {"training/candidate_groups.jsonl", "training/consultations.jsonl"}
@@ -165,7 +165,7 @@ def test_the_page_of_a_run_has_its_settings_and_every_compared_question(ready):
 
 def test_a_method_without_training_shows_its_evaluation(ready):
     written = read_json(mirror(ready, "shared_sft"))
-    assert list(written["runs"]) == ["A"]
+    assert list(written) == ["A"]
     (run,) = of_letter(ready, "A")
     assert run.data.tags["stage"] == "evaluation"
 
@@ -178,27 +178,30 @@ def test_curves_begin_at_shared_sft_once_that_is_evaluated(ready):
 
 
 def test_a_changed_run_supersedes_the_old_one_which_stays(ready):
-    old = read_json(mirror(ready, "grpo"))["runs"]
+    mirror(ready, "grpo")
+    old = ids(ready, "grpo")
     edited = changed(ready, "methods.grpo.updates", 5)
     write_run(edited, "grpo", "B", updates=5)
-    new = read_json(mirror(edited, "grpo", ["B"]))["runs"]
-    assert new["B"]["run_id"] != old["B"]["run_id"]
+    mirror(edited, "grpo", ["B"])
+    new = ids(edited, "grpo")
+    assert new["B"] != old["B"]
     tags = {run.info.run_id: run.data.tags for run in of_letter(ready, "B")}
-    assert tags[old["B"]["run_id"]]["superseded_by"] == new["B"]["run_id"]
-    assert "superseded_by" not in tags[new["B"]["run_id"]]
-    assert [tags[runs["B"]["run_id"]]["current"] for runs in (old, new)] == ["no", "yes"]
+    assert tags[old["B"]]["superseded_by"] == new["B"]
+    assert "superseded_by" not in tags[new["B"]]
+    assert [tags[runs["B"]]["current"] for runs in (old, new)] == ["no", "yes"]
     assert names(ready) == {
-        old["B"]["run_id"]: "superseded: GRPO, run B",
-        new["B"]["run_id"]: "GRPO, run B",
+        old["B"]: "superseded: GRPO, run B",
+        new["B"]: "GRPO, run B",
     }
 
     write_run(ready, "grpo", "B")
-    assert read_json(mirror(ready, "grpo"))["runs"] == old
+    mirror(ready, "grpo")
+    assert ids(ready, "grpo") == old
     tags = {run.info.run_id: run.data.tags for run in of_letter(ready, "B")}
-    assert tags[new["B"]["run_id"]]["superseded_by"] == old["B"]["run_id"]
-    assert "superseded_by" not in tags[old["B"]["run_id"]]
-    assert [tags[runs["B"]["run_id"]]["current"] for runs in (old, new)] == ["yes", "no"]
-    assert names(ready)[old["B"]["run_id"]] == "GRPO, run B"
+    assert tags[new["B"]]["superseded_by"] == old["B"]
+    assert "superseded_by" not in tags[old["B"]]
+    assert [tags[runs["B"]]["current"] for runs in (old, new)] == ["yes", "no"]
+    assert names(ready)[old["B"]] == "GRPO, run B"
 
 
 def names(study):
@@ -214,8 +217,9 @@ def test_a_mirror_killed_again_and_again_is_completed_without_duplicates(ready):
     shutil.rmtree("results/mlartifacts")
     from mlflow import MlflowClient
 
-    for name in ("create_run", "log_artifact", "log_text", "set_terminated"):
-        with killed_at(MlflowClient, name, after=True):
+    moments = [(MlflowClient, n) for n in ("create_run", "log_text", "set_terminated")]
+    for place, name in [*moments[:1], (write_runs, "log_file"), *moments[1:]]:
+        with killed_at(place, name, after=True):
             mirror(ready, "pcqc", ["A", "B"])
     mirror(ready, "pcqc", ["A", "B"])
     assert shape(ready) == whole
@@ -225,11 +229,12 @@ def test_the_selected_checkpoint_is_a_registered_model_that_loads_by_its_name(re
     for run in "AB":
         folder = ready.results / "runs" / "pcqc" / run / "latest"
         write_json(folder / "checkpoints" / "000004" / "config.json", {"run": run})
-    runs = read_json(mirror(ready, "pcqc"))["runs"]
+    mirror(ready, "pcqc")
+    runs = ids(ready, "pcqc")
     client = open_store(ready).client
     versions = {run: client.get_model_version_by_alias("clinic-pcqc", run) for run in "AB"}
     assert {run: version.run_id for run, version in versions.items()} == {
-        run: runs[run]["run_id"] for run in "AB"
+        run: runs[run] for run in "AB"
     }
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///results/mlflow.db")
     from mlflow.artifacts import download_artifacts

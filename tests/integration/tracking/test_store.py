@@ -12,10 +12,9 @@ import pytest
 from damage import follow
 from helpers import free_port
 from run_folders import make_study, write_study
-from tracked import mirror
+from tracked import ids, mirror
 
 from pcqc.errors import UserError
-from pcqc.system.files import read_json
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror.finished import read_record
@@ -97,10 +96,12 @@ def test_a_damaged_database_is_one_line_whose_remedy_makes_it_anew(ready, damage
 
 def test_a_restored_experiment_has_one_current_run_of_each_letter(ready):
     """Restoring it brings back the runs too that somebody had deleted before."""
-    entry = read_json(mirror(ready, "shared_sft"))["runs"]["A"]
+    mirror(ready, "shared_sft")
+    before = ids(ready, "shared_sft")
     client, experiment = (store := open_store(ready)).client, store.experiment.experiment_id
-    client.delete_run(entry["run_id"])
-    assert read_json(mirror(ready, "shared_sft"))["runs"]["A"] != entry
+    client.delete_run(before["A"])
+    mirror(ready, "shared_sft")
+    assert ids(ready, "shared_sft") != before
     client.delete_experiment(experiment)
     assert not marked(ready, "shared_sft")
     with pytest.raises(UserError, match=f"mlflow experiments restore -x {experiment}` and run"):
@@ -123,21 +124,22 @@ def test_a_locked_database_fails_within_the_time_out(ready):
 
 
 def test_the_runs_of_a_renamed_folder_are_mirrored_again(ready, tmp_path, monkeypatch):
-    before = read_json(mirror(ready, "shared_sft"))
+    mirror(ready, "shared_sft")
+    before = ids(ready, "shared_sft")
     elsewhere = tmp_path / "elsewhere"
     shutil.move("results", elsewhere / "results")
     monkeypatch.chdir(elsewhere)
     assert not marked(ready, "shared_sft")
-    record = read_json(run_job(ready, "mirror", "shared_sft").path / "record.json")
+    run_job(ready, "mirror", "shared_sft")
     store = open_store(ready)
     home = elsewhere / "results" / "mlartifacts" / "clinic"
     assert store.experiment.artifact_location == str(home)
-    (run,) = record["runs"].values()
-    assert store.client.get_run(run["run_id"]).info.artifact_uri.startswith(f"{home}/")
+    (run,) = ids(ready, "shared_sft").values()
+    assert store.client.get_run(run).info.artifact_uri.startswith(f"{home}/")
     # The runs of the old place are kept, under a name that says what they are.
     (old,) = store.client.search_experiments(filter_string="name LIKE 'clinic, moved %'")
     (kept,) = store.client.search_runs([old.experiment_id], "tags.run = 'A'")
-    assert kept.info.run_id == before["runs"]["A"]["run_id"]
+    assert kept.info.run_id == before["A"]
 
 
 def test_runs_of_a_database_lost_to_another_study_are_mirrored_again(ready):
@@ -150,8 +152,8 @@ def test_runs_of_a_database_lost_to_another_study_are_mirrored_again(ready):
     again = make_study(Tracking(timeout_seconds=19))
     run_job(again, "mirror", "grpo")
     assert (marked(again, "grpo"), is_lost(again)) == (True, False)
-    for entry in read_record(again, "grpo")["runs"].values():
-        stored = artifact_paths(open_store(again).client, entry["run_id"])
+    for letter, entry in read_record(again, "grpo").items():
+        stored = artifact_paths(open_store(again).client, ids(again, "grpo")[letter])
         assert set(stored) == {*entry["artifacts"], "run.html"}
 
 

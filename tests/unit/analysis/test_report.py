@@ -125,7 +125,7 @@ def test_report_says_what_a_reader_needs(collected, report_text):
     for method in collected.methods():
         for run in collected.runs(method):
             record = collected.record(method, run)
-            assert f"/experiments/{record['experiment_id']}/runs/{record['run_id']}" in text
+            assert f"<td>{record['fingerprint']}</td>" in text
     assert "lower accuracy than the selected" in text
     assert text.count("Published in the paper") >= 10
     assert "<think>" not in text
