@@ -7,7 +7,7 @@ study's settings. Equal contents give equal bytes. A release carries more: see `
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -68,16 +68,23 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
         return place_archives(study, archives, stage)
 
 
-def place_archives(study: Study, archives: Path, stage: Path) -> list[Path]:
+def place_archives(
+    study: Study, archives: Path, stage: Path, within: Collection[Path] = ()
+) -> list[Path]:
     """See `restore`.
 
     Args:
         study: the study.
         archives: folder of the archives.
         stage: a new folder for what is not checked yet.
+        within: results that a bundle brings beside them, relative to `results/`; a study whose
+            collection is among them needs no other.
     """
     studies = [study, *replicates(study)]
     archived = [_checked(member, archives / f"{member.name}.tar.xz", stage) for member in studies]
+    whole = [m for m in studies if Jobs(m).job("collect").path.relative_to("results") in within]
+    archived = [a for member, a in zip(studies, archived, strict=True) if member not in whole]
+    studies = [member for member in studies if member not in whole]
     for member in studies:
         job = Jobs(member).job("collect")
         if job.manifest.exists() and not read_manifest(job.path)["also_for"]:

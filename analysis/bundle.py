@@ -3,9 +3,10 @@
 `results/bundle/STUDY/` holds the archives of the study and of its replicates, a card, SHA-256 sums,
 and parts with every run's training (consultations, candidate groups, metrics, the selected
 checkpoint), selection, evaluation with its dialogues and continuation study; the fine-tuned models;
-what `snakemake peers` and `lost_points` made; the report with its tables and figures; and the
-record of `pcqc vary`. Cases stay out: a clinic draws them again, others have owners. Equal results
-give equal bytes.
+what was mirrored and collected; what `snakemake peers` and `lost_points` made; the report with its
+tables and figures; and the record of `pcqc vary`. So the study that is restored of the bundle is
+finished. Cases stay out: a clinic draws them again, others have owners. Equal results give equal
+bytes.
 """
 
 import json
@@ -17,13 +18,22 @@ from typing import Any
 from analysis import archive
 from analysis.collected import Collected
 from analysis.load import load
-from analysis.report import link, show
-from analysis.tar_files import AGAIN, LIMIT, packed, place, staged, unpack, whole_results
+from analysis.report import show
+from analysis.tar_files import (
+    AGAIN,
+    LIMIT,
+    packed,
+    place_result,
+    refuse_others,
+    staged,
+    unpack,
+    whole_results,
+)
 from pcqc.errors import UserError
 from pcqc.logged.updates import TIMES
 from pcqc.system.checkout import ROOT, git_commit
 from pcqc.system.files import read_bytes, sha256_file, write_atomic
-from pcqc.system.manifest import LATEST, MANIFEST, checked, read_manifest
+from pcqc.system.manifest import MANIFEST, checked, read_manifest
 from pcqc.system.terminal import show as show_line
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.kinds import KINDS
@@ -114,13 +124,13 @@ def restore(study: Study, folder: Path = archive.ARCHIVES) -> list[Path]:
             unpack(part, unpacked)
         results = whole_results(unpacked, {m.name for m in (study, *replicates(study))})
         for result in results:
-            _refuse_others(study, unpacked / result, RESULTS / result)
-        restored = archive.place_archives(study, folder, stage)
+            refuse_others(unpacked / result, RESULTS / result)
+        restored = archive.place_archives(study, folder, stage, within=set(results))
         for path, content in varied.items():
             write_atomic(path, content)
             restored.append(path)
         for result in results:
-            _place(unpacked / result, RESULTS / result)
+            place_result(unpacked / result, RESULTS / result)
             restored.append(RESULTS / result)
     if (report := latest(study, "report")).exists():
         show(study, report)
@@ -143,29 +153,6 @@ def _sound_parts(study: Study, folder: Path) -> list[Path]:
         if sha256_file(folder / name) != sha256:
             raise UserError(f"{folder / name}: damaged (see {listed.name}); {AGAIN}")
     return [folder / name for name in sums if name.startswith(f"{study.name}.results-")]
-
-
-def _refuse_others(study: Study, unpacked: Path, target: Path) -> None:
-    """UserError where another result stands in the place of one, or is newer."""
-    newest = target.with_name(LATEST)
-    drawn = target.is_relative_to(study.results / KINDS["report"].folder)  # a newer one stays
-    other = newest.exists() and newest.resolve() != target.resolve() and not drawn
-    for path in unpacked.rglob("*"):
-        here = target / path.relative_to(unpacked)
-        if path.is_file() and here.exists():
-            other |= not here.is_file() or sha256_file(here) != sha256_file(path)
-    if other:
-        raise UserError(f"{target}: other runs are here; move them away to restore")
-
-
-def _place(unpacked: Path, target: Path) -> None:
-    """Put what a result lacks where it belongs, its manifest last."""
-    files = sorted(path for path in unpacked.rglob("*") if path.is_file())
-    for path in sorted(files, key=lambda path: path == unpacked / MANIFEST):
-        if not (here := target / path.relative_to(unpacked)).exists():
-            place(path, here)
-    if not (newest := target.with_name(LATEST)).exists():
-        link(newest, Path(target.name))
 
 
 def _recorded(study: Study) -> Path:
@@ -223,7 +210,8 @@ def _results(collected: Collected) -> Iterator[Path]:
         update = read_manifest(made["evaluate"])["update"]
         for folder in made.values():
             yield from _of_result(folder, keep=f"{CHECKPOINTS}/{update:06d}/")
-    beside = [jobs.job("peers")]
+    mirrored = [jobs.job("mirror", name) for name in dict(jobs.runs())]
+    beside = [*mirrored, jobs.job("collect"), jobs.job("peers")]
     if study.synthetic:
         beside += [*jobs.lost_points(), jobs.job("lost_points_table")]
     for job in beside:

@@ -16,8 +16,16 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from pcqc.errors import UserError, one_line
-from pcqc.system.files import describe, hold
-from pcqc.system.manifest import MANIFEST, checked, is_result, read_manifest, result_of
+from pcqc.system.files import describe, hold, sha256_file, write_json
+from pcqc.system.manifest import (
+    LATEST,
+    LEFT_OUT,
+    MANIFEST,
+    checked,
+    is_result,
+    read_manifest,
+    result_of,
+)
 from pcqc_study.kinds import KINDS
 
 LIMIT = 1_900_000_000  # bytes of files in one tar: GitHub takes files below 2 GiB
@@ -84,7 +92,7 @@ def staged(folder: Path, what: str) -> Iterator[Path]:
         what: what is unpacked there, for an error.
     """
     stage = folder.with_name(f".{folder.name}.restored")
-    with hold(stage.with_suffix(".lock"), what):
+    with hold(stage.with_name(f"{stage.name}.lock"), what):
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(parents=True)
         try:
@@ -147,6 +155,34 @@ def _stray(folder: Path, name: Path, studies: Collection[str]) -> str:
     kind = KINDS.get(job[0]) if job else None
     home = kind and folder.joinpath(name.parts[0], kind.folder, *job[1:])
     return "" if home == result.parent else "of another job"
+
+
+def refuse_others(unpacked: Path, target: Path) -> None:
+    """UserError where another result stands in the place of one, or is newer."""
+    if target.exists() and target.parts[2] == KINDS["mirror"].folder:
+        return  # it is of the store here
+    newest = target.with_name(LATEST)
+    drawn = target.parts[2] == KINDS["report"].folder  # a newer one stays
+    other = newest.exists() and newest.resolve() != target.resolve() and not drawn
+    for path in unpacked.rglob("*"):
+        here = target / path.relative_to(unpacked)
+        if path.is_file() and here.exists():
+            other |= not here.is_file() or sha256_file(here) != sha256_file(path)
+    if other:
+        raise UserError(f"{target}: other runs are here; move them away to restore")
+
+
+def place_result(unpacked: Path, target: Path) -> None:
+    """Put what a result lacks where it belongs, its manifest last."""
+    files = sorted(path for path in unpacked.rglob("*") if path.is_file())
+    for path in sorted(files, key=lambda path: path == unpacked / MANIFEST):
+        if not (here := target / path.relative_to(unpacked)).exists():
+            place(path, here)
+    lacking = [n for n in read_manifest(target)["files"] if not (target / n).exists()]
+    if lacking:
+        write_json(target / LEFT_OUT, lacking)
+    if not (newest := target.with_name(LATEST)).exists():
+        newest.symlink_to(target.name)
 
 
 class _Bounded:

@@ -224,9 +224,25 @@ def _restore(arguments: argparse.Namespace) -> None:
         for job in Jobs(member).shared() if member.synthetic else ():
             if job.kind == "clinic":
                 show(f"{run_job(member, *job.name.split()).path}: drawn")
+        _finish_restored(member)
     name = study.name
     show(f"now `pcqc answer {name}`, `pcqc tables {name}`, `pcqc figures {name}` work; and")
     show(f"`pcqc report {name}` makes the report")
+
+
+def _finish_restored(study) -> None:
+    """Mark what a bundle brought whole as made, and write its runs to MLflow's store here."""
+    from pcqc.system.manifest import mark
+    from pcqc_study.graph import Jobs
+    from pcqc_study.run_job import run_job
+
+    for job in Jobs(study).all():
+        if job.kind in ("mirror", "publish"):
+            if all(other.manifest.exists() for other in job.needs):
+                run_job(study, job.kind, *job.arguments)
+                show(f"{job.path}: in MLflow")
+        elif job.manifest.exists():
+            mark(job)
 
 
 def _doctor(arguments: argparse.Namespace) -> None:

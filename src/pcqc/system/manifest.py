@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 LATEST = "latest"
 MARKER = ".made"  # an empty file in the folder of a whole result
+LEFT_OUT = ".left_out"  # names of files that a bundle did not bring, as a JSON list
 STATE = "state"  # what an unfinished job goes on from
 REMEDY = "run the workflow again"
 
@@ -158,8 +159,12 @@ def verify(folder: Path) -> None:
     """
     files = read_manifest(folder)["files"]
     written = (folder / MANIFEST).stat().st_ctime_ns
+    note = folder / LEFT_OUT
+    left_out = read_json(note, list[str], f"remove {note}") if note.exists() else []
     for name, sha256 in files.items():
         path = folder / name
+        if name in left_out and not path.exists():
+            continue
         # Clocks of file systems are coarse: a file as old as the manifest may be younger.
         if not path.is_file() or path.stat().st_ctime_ns >= written:
             _check(folder, name, sha256)

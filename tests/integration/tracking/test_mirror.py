@@ -104,6 +104,8 @@ def test_everything_of_a_run_is_mirrored(ready):
     assert mirrored == written["B"]["artifacts"]
     trained = ready.results / "runs" / "pcqc" / "B" / "latest"
     assert mirrored["training/events.jsonl"] == sha256_file(trained / "events.jsonl")
+    own = Path(location, run.info.run_id, "artifacts", "training/events.jsonl")
+    assert own.samefile(trained / "events.jsonl")  # not a second copy
     wanted = {"training/candidate_groups.jsonl", "training/consultations.jsonl"}
     wanted |= {"training/manifest.json", "evaluation/selection.json"}
     wanted |= {"evaluation/clinic_dev.parquet", "evaluation/clinic_dev.jsonl"}

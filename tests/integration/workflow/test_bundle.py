@@ -1,13 +1,17 @@
 """A bundle that is restored into an empty clone is the study: the same bytes are drawn from it."""
 
+import json
 import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from damage import DAMAGES
+from damage import DAMAGES, follow
 from digests import digests
-from workplace import STUDY
+from kills import unstarted
+from workplace import RUNS, STUDY, complaint
 
 from pcqc.system.files import read_json
 from pcqc.system.manifest import MANIFEST
@@ -72,6 +76,34 @@ def test_every_run_is_there_with_the_checkpoint_that_was_chosen_alone(mini, bund
         assert all(name.startswith("checkpoints/") for name in original.keys() - restored.keys())
     for command in ("consult", "explain"):
         assert main([command, STUDY, "pcqc", "A"]) == 0
+
+
+def test_a_study_restored_into_an_empty_clone_is_done(mini, bundle, tmp_path):
+    """Status, explain and a dry run say so, and MLflow's store there has its runs."""
+    place = unstarted(mini, tmp_path / "clone")
+    done = place.run(place.command("restore", STUDY, "--from", str(bundle)))
+    assert done.returncode == 0, done.stderr[-3000:]
+    status = json.loads(place.run(place.command("status", STUDY, "--json")).stdout)
+    assert status["unfinished"] == []
+    assert status["report_current"]
+    assert place.planned() == []
+    explained = place.run(place.command("explain", STUDY, "pcqc", "A")).stdout
+    assert "nothing would run again" in explained
+    with closing(sqlite3.connect(place.folder / "results" / "mlflow.db")) as store:
+        letters = store.execute("SELECT count(*) FROM tags WHERE key = 'run'").fetchone()
+    assert letters == (sum(map(len, RUNS.values())),)
+
+
+def test_a_run_that_was_moved_away_and_made_again_is_bundled(copy, bundle):
+    """The remedy for an altered result once ended in 'not what was collected', for ever."""
+    folder = copy.results / "runs/pcqc/A"
+    with open(folder / "latest/events.jsonl", "a") as file:
+        file.write("{}\n")
+    line = complaint(copy.run(copy.command("archive", STUDY, "--bundle")))
+    follow(line, copy.folder, copy.folder / "aside")
+    copy.make()
+    bundled = copy.run(copy.command("archive", STUDY, "--bundle"))
+    assert bundled.returncode == 0, bundled.stderr[-3000:]
 
 
 flip = DAMAGES["a byte flipped"]
