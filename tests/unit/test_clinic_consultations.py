@@ -97,7 +97,7 @@ def test_the_best_question_is_about_the_likeliest_option_not_asked_about(world):
 def test_a_world_with_too_few_cases_says_so(world, monkeypatch):
     monkeypatch.setattr(build, "TRIES_PER_CASE", 3)
     sparse = Benchmark("x", "held_out", options=(2,), recorded_facts=0.2)
-    sampler = _Sampler(world, 1)
+    sampler = _Sampler(world, 1, [])
     assert len(sampler.cases("train", TRAINING, 20)) == 20
     assert sampler.cases("none", TRAINING, 0) == []
     with pytest.raises(UserError, match=r"too few different cases: .* drawn for 'dev'"):
