@@ -109,6 +109,7 @@ def test_a_review_overrides_the_judge_where_it_decides(tmp_path):
         ("yes,,no", "maybe,,no", r"line 2: supported must be yes, no or empty, not 'maybe'"),
         ("case-0,1", "case-0,x", r"line 2: candidate must be a whole number, not 'x'"),
         ("case-0,1", "case-0,²", r"line 2: candidate must be a whole number, not '²'"),
+        ("case-0,1", f"case-0,{'9' * 5000}", r"line 2: candidate must be .*, not '9{39}…$"),
         ("confined", "confind", r"no column 'confined'"),
         ("grpo,A,case-0,0", "pcqc,A,case-0,1", r"line 3: judges case-0, candidate 1 again; keep"),
         ("names", "x" * 200_000, r"after line 1: no CSV \(field larger than"),

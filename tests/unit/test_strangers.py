@@ -59,6 +59,17 @@ def test_code_beside_weights_is_not_run(here):
 
 
 @pytest.mark.parametrize(
+    "content", ["{", "\x1b[2J", "{}", '{"model": {"type": "None"}}', "[]", "\x00"]
+)
+def test_a_broken_tokenizer_is_one_line(here, content):
+    make_tokenizer().save_pretrained("model")
+    Path("model", "tokenizer.json").write_text(content)
+    with pytest.raises(UserError, match="model: transformers cannot read its tok") as refused:
+        load_tokenizer(Path("model"))
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
     "template",
     [
         "{{ cycler.__init__.__globals__.os.system('touch ran') }}",

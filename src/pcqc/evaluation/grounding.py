@@ -6,6 +6,7 @@ free of the decision's target. The judges must agree on it; a person's review ov
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Protocol
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.engines.base import Engine, Failure, Request, Sampling
-from pcqc.errors import UserError
+from pcqc.errors import UserError, one_line
 from pcqc.seeds import stream
 from pcqc.system.files import of_cell, read_bytes
 
@@ -221,8 +222,9 @@ def _decisions(
         if (row["method"], row["run"]) != policy:
             continue
         where = f"{path}, line {line}"
-        if not (row["candidate"] or "").isdecimal():
-            raise UserError(f"{where}: candidate must be a whole number, not {row['candidate']!r}")
+        if not re.fullmatch("[0-9]{1,9}", row["candidate"] or ""):
+            given = one_line(repr(row["candidate"]), 40)
+            raise UserError(f"{where}: candidate must be a whole number, not {given}")
         key = (of_cell(row["case_id"]), int(row["candidate"]))
         if key in review:
             raise UserError(f"{where}: judges {key[0]}, candidate {key[1]} again; keep one row")

@@ -125,13 +125,19 @@ def require_docstrings() -> None:
 
 
 def load_tokenizer(path: Path):
-    """The tokenizer of a model folder."""
+    """The tokenizer of a model folder; UserError where its files hold none."""
     require_docstrings()
     from transformers import AutoTokenizer
 
     if not path.is_dir():
         raise UserError(f"{path}: no model; `snakemake --cores all` makes it")
-    return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    try:
+        return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except Exception as problem:  # of many kinds: the files may be wrong in any way
+        text = one_line(f"{type(problem).__name__}: {' '.join(str(problem).split())}")
+        raise UserError(
+            f"{path}: transformers cannot read its tokenizer ({text}); fetch the model again"
+        ) from problem
 
 
 def end_tokens(path: Path) -> tuple[int, ...]:
