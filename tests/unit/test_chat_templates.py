@@ -182,20 +182,22 @@ def test_recorded_responses_go_on_after_a_thought_that_the_prompt_opened():
 
 
 @pytest.mark.parametrize(
-    ("said", "heard"),
+    ("template", "said", "heard"),
     [
-        ("No cough.", "No cough."),
-        ("\n<think>a rash</think>\n\nNo.", "No."),
-        ("<think>a rash", ""),
-        ("No</think> cough.", "No</think> cough."),  # a stray tag is no thought
+        (CHATML, "No cough.", "No cough."),
+        (CHATML, "\n<think>a rash</think>\n\nNo.", "No."),
+        (CHATML, "<think>a rash", ""),
+        (CHATML, "No</think> cough.", "No</think> cough."),  # a stray tag is no thought
+        (OPENED, "<think>No", "<think>No"),  # nor is one once the prompt has closed the thought
     ],
 )
-def test_the_doctor_never_hears_a_patients_thought(said, heard):
-    chat = chat_with(OPENED)
+def test_the_doctor_never_hears_a_patients_thought(template, said, heard):
+    chat = chat_with(template)
     engine = ScriptedEngine(lambda prompt, stream: [*chat.encode(said), chat.end_of_turn])
     patient = Patient(engine, chat, Decoding(1.0, 1.0, 50))
     assert patient.answer([Inquiry(("No cough.",), "any cough?", 0)]) == [heard]
-    assert chat.tokenizer.decode(engine.prompts[0]).endswith("<think>\n\n</think>\n\n")
+    closed = chat.tokenizer.decode(engine.prompts[0]).endswith("<think>\n\n</think>\n\n")
+    assert closed == (template == OPENED)
 
 
 def test_every_end_token_of_the_model_ends_a_response():

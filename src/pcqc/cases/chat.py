@@ -13,6 +13,7 @@ from pcqc.cases.prompts import (
     actor_prompt,
     parse_action,
     patient_prompt,
+    visible,
 )
 from pcqc.cases.public_case import PublicCase
 from pcqc.cases.text_encoder import TextEncoder
@@ -66,6 +67,15 @@ class ChatFormat:
     def response(self, ids: Sequence[int]) -> str:
         """The text of a response of the actor, with the tag of a thought that its prompt opened."""
         return self.template.thought + self.decode(ids)
+
+    def reply(self, ids: Sequence[int]) -> str:
+        """The text of a reply with thinking off, without a thought that the model had all the same.
+
+        Where the prompt has closed the thought, tags are text as any.
+        """
+        text = self.decode(ids).strip()
+        thinks = text.startswith(THINK_OPEN) and not self.template.rules_out
+        return visible(text).strip() if thinks else text
 
     def quoted(self, messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
         """The messages with every marker in their text broken; see `TextEncoder.quote`."""

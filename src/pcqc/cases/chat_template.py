@@ -23,6 +23,7 @@ class ChatTemplate:
         thought: what it writes at the end of a prompt to open a thought; empty where the model
             opens it.
         no_thought: what closes that thought at once.
+        rules_out: whether it closes a thought itself at the end of a prompt where thinking is off.
 
     Raises:
         UserError: it refuses the turns, does not write each once and in order, tells the time, or
@@ -38,7 +39,8 @@ class ChatTemplate:
             raise self._unusable("its chat template opens a thought even where thinking is off")
         self.before_answer, self.after_answer = self._around_answer()
         self.thought = _open_thought(self.after_answer)
-        closed = alone.rpartition(THINK_OPEN)[2] if THINK_CLOSE in alone else f"{THINK_CLOSE}\n\n"
+        self.rules_out = THINK_CLOSE in alone
+        closed = alone.rpartition(THINK_OPEN)[2] if self.rules_out else f"{THINK_CLOSE}\n\n"
         blank = self.thought.removeprefix(THINK_OPEN)
         self.no_thought = closed.removeprefix(blank) if self.thought else ""
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pcqc.cases.chat import ChatFormat
-from pcqc.cases.prompts import THINK_OPEN, visible
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling
 from pcqc.settings import Decoding
 
@@ -47,6 +46,4 @@ class Patient:
         (result,) = completions
         if isinstance(result, Failure):
             return result
-        text = self.chat.decode(result.tokens).strip()
-        # Thinking is off, but a model may think first all the same: the doctor never sees that.
-        return visible(text).strip() if text.startswith(THINK_OPEN) else text
+        return self.chat.reply(result.tokens)
