@@ -100,7 +100,8 @@ ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
 	esac; \
 	python -c "import socket; s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(('127.0.0.1', $(PORT)))" 2> /dev/null || \
 	  { echo "port $(PORT) cannot be used: another program has it; choose another one: make ui PORT=5001" >&2; exit 2; }; \
-	ID=$$(sed -n 's/.*"experiment_id": "\(.*\)".*/\1/p' results/$(STUDY)/tracking/*/latest/record.json 2> /dev/null | head -n 1); \
+	ID=$$(python -c "import sqlite3, sys; print(*(sqlite3.connect(sys.argv[1]).execute('SELECT experiment_id FROM experiments WHERE name = ?', sys.argv[2:]).fetchone() or ['']))" \
+	  "$(MLFLOW_TRACKING_URI:sqlite:///%=%)" "$(STUDY)" 2> /dev/null); \
 	echo "Open http://127.0.0.1:$(PORT)/#/experiments$${ID:+/$$ID/runs}?workflowType=machine_learning"; \
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false exec mlflow ui --host 127.0.0.1 --port $(PORT) --workers 1 --backend-store-uri "$(MLFLOW_TRACKING_URI)"
 

@@ -67,10 +67,15 @@ def test_a_credit_by_its_name_trains_as_the_method_does(study, name):
         assert given[0] == pytest.approx(given[1], abs=1e-6)
 
 
+def reads_utilities(group):
+    """A credit of turns that looks at what belongs to questions."""
+    return [np.full(count, np.mean(group.utilities[0])) for count in group.turns]
+
+
 def test_a_credit_that_is_unknown_or_reads_too_much_is_told(study, monkeypatch):
     by_reward = Credit("by_reward", "By reward", "questions", "group", lambda g: [g.rewards])
     monkeypatch.setitem(CREDITS, "by_reward", by_reward)
-    by_utility = Credit("by_utility", "By utility", "turns", "group", lambda g: g.utilities)
+    by_utility = Credit("by_utility", "By utility", "turns", "group", reads_utilities)
     monkeypatch.setitem(CREDITS, "by_utility", by_utility)
     for entry, message in (
         ({"question_credit": "grpo"}, "no credit of questions is called 'grpo'; known are pcqc"),

@@ -156,7 +156,8 @@ def test_the_report_leads_to_why_a_checkpoint_was_chosen(browser, address):
     assert browser.value("document.querySelector('#selection').closest('details').open")
     browser.value("document.querySelector('#selection details').open = true")
     assert "lower accuracy than the selected" in browser.text("#selection")
-    # MLflow may be served at another port.
-    browser.choose("#runs input", "5012")
-    ports = browser.value("[...document.querySelectorAll('#runs a')].map(a => a.port)")
-    assert set(ports) == {"5012"}
+    # A report is read elsewhere too: no link leads to the machine that made it.
+    hosts = browser.value(
+        "[...document.querySelectorAll('#runs a')].map(a => a.getAttribute('href'))"
+    )
+    assert not [host for host in hosts if "127.0.0.1" in host or "localhost" in host]

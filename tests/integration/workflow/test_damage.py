@@ -11,15 +11,16 @@ from kills import essence
 from workplace import STUDY, Workplace
 
 from pcqc.errors import UserError
-from pcqc.system.manifest import MANIFEST, is_result, result_of, verify
+from pcqc.system.manifest import MANIFEST, MARKER, is_result, result_of, verify
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import load_study
 
 
 def results(root: Path) -> list[Path]:
-    """All files of a study's results, relative to them: links, locks and logs are none."""
+    """All files of a study's results, relative to them: links, locks, logs and markers are none."""
     files = (p.relative_to(root) for p in sorted(root.rglob("*")) if p.is_file())
+    files = (p for p in files if p.name != MARKER)
     return [p for p in files if any(is_result(root / part) for part in p.parents if part.name)]
 
 

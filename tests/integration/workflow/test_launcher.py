@@ -45,7 +45,7 @@ def test_a_launcher_starts_what_processes_share_and_nothing_else(tmp_path):
 def started(done, launcher: str) -> list[str]:
     """The jobs that a dry run would start by a launcher; it would start others without."""
     assert done.returncode == 0, done.stderr[-3000:]
-    jobs = re.findall(r"^Shell command: \((.*?) pcqc\.cli (\S+)", done.stdout, re.MULTILINE)
+    jobs = re.findall(r"^Shell command: \((.*?) pcqc_study\.cli (\S+)", done.stdout, re.MULTILINE)
     assert {"clinic", "base", "select"} < {name for start, name in jobs if start != launcher}
     return [name for start, name in jobs if start == launcher]
 
