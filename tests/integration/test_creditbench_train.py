@@ -69,7 +69,7 @@ def test_a_credit_by_its_name_trains_as_the_method_does(study, name):
 
 def reads_utilities(group):
     """A credit of turns that looks at what belongs to questions."""
-    return [np.full(count, np.mean(group.utilities[0])) for count in group.turns]
+    return [np.full(len(row), np.mean(group.utilities[0])) for row in group.beliefs]
 
 
 def test_a_credit_that_is_unknown_or_reads_too_much_is_told(study, monkeypatch):
