@@ -232,7 +232,7 @@ class Trials:
 
     def read(self) -> list[Outcome]:
         """Outcomes of the trials that are trained on this machine, by today's fingerprints."""
-        found = []
+        outcomes = []
         for path in self.write_studies():
             trials = load_study(path)
             jobs, base = Jobs(trials), path.stem.removesuffix("-trials")
@@ -241,8 +241,8 @@ class Trials:
                     for run in self.tuning.runs:
                         job = jobs.job("train", trial.name, run)
                         if job.manifest.exists():
-                            found.append(_outcome(self.study, trial, base, run, job.path))
-        return found
+                            outcomes.append(_outcome(self.study, trial, base, run, job.path))
+        return outcomes
 
 
 def trials_file(base: str) -> Path:

@@ -155,7 +155,7 @@ def load_model(path: Path, dtype: str = "float32", remedy: str = "") -> Any:
     from transformers import AutoModelForCausalLM
 
     check_folder(path, remedy)
-    model, found = cast(Any, AutoModelForCausalLM).from_pretrained(
+    model, loading = cast(Any, AutoModelForCausalLM).from_pretrained(
         path,
         dtype=getattr(torch, dtype),
         local_files_only=True,
@@ -164,7 +164,7 @@ def load_model(path: Path, dtype: str = "float32", remedy: str = "") -> Any:
         attn_implementation="sdpa",
         output_loading_info=True,
     )
-    require_all(path, found, remedy or f"remove {path} and rerun")
+    require_all(path, loading, remedy or f"remove {path} and rerun")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.to(device).eval()
 
@@ -185,26 +185,26 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(before)
 
 
-def require_all(path: Path, found: Mapping[str, Any], remedy: str) -> None:
+def require_all(path: Path, loading: Mapping[str, Any], remedy: str) -> None:
     """Raise UserError for the first tensor that is missing, has another shape, or has no place.
 
     The library would fill in random numbers, or leave the tensor out, and go on.
 
     Args:
         path: of the weights, for the message.
-        found: what transformers' `from_pretrained` returns as its loading info.
+        loading: what transformers' `from_pretrained` returns as its loading info.
         remedy: ends the message.
     """
     where = f"{path}: the weights do not fit the configuration:"
-    if missing := sorted(found["missing_keys"]):
+    if missing := sorted(loading["missing_keys"]):
         raise UserError(f"{where} {few(missing, 1)} is missing; {remedy}")
-    for name, given, wanted in sorted(found["mismatched_keys"]):
+    for name, given, wanted in sorted(loading["mismatched_keys"]):
         shapes = f"{list(given)}, not {list(wanted)}"
         raise UserError(f"{where} {name} has the shape {shapes}; {remedy}")
-    if unknown := sorted(found["unexpected_keys"]):
+    if unknown := sorted(loading["unexpected_keys"]):
         raise UserError(f"{where} it has no place for {few(unknown, 1)}; {remedy}")
-    if found["error_msgs"]:
-        raise UserError(f"{where} {one_line(found['error_msgs'][0])}; {remedy}")
+    if loading["error_msgs"]:
+        raise UserError(f"{where} {one_line(loading['error_msgs'][0])}; {remedy}")
 
 
 def require_finite(path: Path, tensors: Iterable[tuple[str, "torch.Tensor"]], remedy: str) -> None:

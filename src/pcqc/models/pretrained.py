@@ -230,7 +230,7 @@ def _check_weights(folder: Path, files: Iterable[Path]) -> None:
     try:
         with quiet():
             # On the device `meta` nothing is read but names and shapes.
-            _, found = cast(Any, AutoModelForCausalLM).from_pretrained(
+            _, loading = cast(Any, AutoModelForCausalLM).from_pretrained(
                 folder,
                 device_map="meta",
                 local_files_only=True,
@@ -242,7 +242,7 @@ def _check_weights(folder: Path, files: Iterable[Path]) -> None:
     except Exception as problem:  # of many kinds: a configuration may be wrong in any way
         text = one_line(f"{type(problem).__name__}: {' '.join(str(problem).split())}")
         raise UserError(f"{folder}: transformers cannot load it ({text}); {REMEDY}") from problem
-    require_all(folder, found, REMEDY)
+    require_all(folder, loading, REMEDY)
 
 
 def _tensors(file: Path) -> Iterator[tuple[str, Any]]:
@@ -267,7 +267,7 @@ def _unpack(file: Path):
         tokenizer = AutoTokenizer.from_pretrained(
             file.parent, gguf_file=file.name, trust_remote_code=False
         )
-        model, found = cast(Any, AutoModelForCausalLM).from_pretrained(
+        model, loading = cast(Any, AutoModelForCausalLM).from_pretrained(
             file.parent,
             gguf_file=file.name,
             trust_remote_code=False,
@@ -275,6 +275,6 @@ def _unpack(file: Path):
             quantization_config=GgufConfig(dequantize=True),
             output_loading_info=True,
         )
-    require_all(file, found, REMEDY)
+    require_all(file, loading, REMEDY)
     require_finite(file, model.named_parameters(), REMEDY)
     return model, tokenizer

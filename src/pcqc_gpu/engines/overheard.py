@@ -72,8 +72,8 @@ class Overheard:
             return reason(problem)
         ended = dict(_ENDED.findall(str(problem)))
         killed = {name: -int(status) for name, status in ended.items() if int(status) < 0}
-        if found := last_exception(self.lines):
-            return found
+        if cause := last_exception(self.lines):
+            return cause
         if killed:
             name, number = killed.popitem()
             return f"its process {name} was killed ({signal.Signals(number).name})"

@@ -89,14 +89,14 @@ class Endpoint:
             try:
                 return self._once(path, body)
             except urllib.error.HTTPError as problem:
-                said = self._hidden(problem.read(SHOWN * 4).decode("utf-8", "replace"))[:SHOWN]
+                reply = self._hidden(problem.read(SHOWN * 4).decode("utf-8", "replace"))[:SHOWN]
                 if problem.code not in AGAIN or not left:
-                    told = " ".join(said.split())
+                    told = " ".join(reply.split())
                     raise ValueError(f"{self.url}: status {problem.code}: {told}") from None
             except (OSError, TimeoutError) as problem:
                 if not left:
-                    said = self._hidden(str(problem))
-                    raise ValueError(f"{self.url}: no answer: {said}; is it running?") from None
+                    reply = self._hidden(str(problem))
+                    raise ValueError(f"{self.url}: no answer: {reply}; is it running?") from None
             except ValueError:
                 raise ValueError(f"{self.url}/{path}: its answer is not JSON") from None
             time.sleep(WAIT * 2 ** (TRIES - 1 - left))
