@@ -3,7 +3,7 @@
 No dialogue waits for the longest reply of a turn, nor for the candidates beside its own question:
 these are sampled and answered while it goes on, and scored at the same time where the scorer has an
 engine of its own. What is drawn depends on the random streams alone, so the consultations are those
-that are played turn by turn.
+that are played turn by turn; on a GPU with `placement.deterministic` only (docs/engines.md).
 """
 
 import time
