@@ -114,6 +114,24 @@ def test_a_placement_on_a_gpu_is_refused_without_one(tmp_path):
     processes.require_gpu("CPU")
 
 
+def test_a_driver_that_is_too_old_is_named(monkeypatch):
+    def fail():
+        raise RuntimeError(
+            "The NVIDIA driver on your system is too old (found version 12020). Please update."
+            "\nAlternatively, compile another PyTorch."
+        )
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "init", fail)
+    with pytest.raises(UserError) as caught:
+        processes.require_gpu("GPU")
+    assert (
+        "can be used here (The NVIDIA driver on your system is too old (found version 12020)"
+        in (str(caught.value))
+    )
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(("asked", "line"), [(True, "on"), (False, "off")])
 def test_what_a_gpu_made_says_whether_samples_depend_on_their_batch(monkeypatch, asked, line):
     assert "batch_invariant" not in machine()  # on a CPU they do not
