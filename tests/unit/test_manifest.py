@@ -182,7 +182,7 @@ MANIFESTS = {
     "altered": (set_number, "altered since it was written"),
     "of a sibling": (exchange, "is of another result"),
     "cut": (lambda job, _: job.manifest.write_text(job.manifest.read_text()[:99]), "not JSON"),
-    "{}": (lambda job, _: job.manifest.write_text("{}"), "field required"),
+    "{}": (lambda job, _: job.manifest.write_text("{}"), "altered since it was written"),
     "a list": (lambda job, _: job.manifest.write_text("[]"), "dictionary"),
 }
 
