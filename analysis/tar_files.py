@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from pcqc.errors import UserError, one_line
+from pcqc.logged.updates import TIMES
 from pcqc.system.files import describe, hold, sha256_file, write_json
 from pcqc.system.manifest import (
     LATEST,
@@ -166,7 +167,9 @@ def refuse_others(unpacked: Path, target: Path) -> None:
     other = newest.exists() and newest.resolve() != target.resolve() and not drawn
     for path in unpacked.rglob("*"):
         here = target / path.relative_to(unpacked)
-        if path.is_file() and here.exists():
+        # A result that was made again has the same files, and times of its own.
+        timed = path.name in (MANIFEST, f"{TIMES}.jsonl")
+        if path.is_file() and here.exists() and not (timed and here.is_file()):
             other |= not here.is_file() or sha256_file(here) != sha256_file(path)
     if other:
         raise UserError(f"{target}: other runs are here; move them away to restore")
