@@ -41,7 +41,7 @@ def build(tuning: Tuning, known: Iterable[Outcome]) -> Table:
                     continue
                 cells: list[Cell] = [MISSING] * most
                 for place, base in enumerate(trials.bases(method)):
-                    runs = [tried[trial.settings, base, run] for run in tuning.runs]
+                    runs = [tried[trial.settings, base, run] for run in trials.tried.runs]
                     cells[place] = ", ".join(f"{accuracy:.1f}" for accuracy in runs)
                 mean = Number(score, best=trial == chosen)
                 labels = (trials.study.name, trials.study.method(method).title, trial.settings)
@@ -51,7 +51,7 @@ def build(tuning: Tuning, known: Iterable[Outcome]) -> Table:
     count = in_words(tuning.checkpoints)
     caption = (
         f"Accuracy on the development benchmark, a mean over the last {count} checkpoints: of all "
-        f"runs, then of each run ({', '.join(tuning.runs)}) on each base model. Bold: the settings "
+        "runs, then of each run on each base model. Bold: the settings "
         "that a method is reported with."
         if rows
         else "No trial has been made yet."

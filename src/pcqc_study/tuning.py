@@ -30,8 +30,9 @@ STUDIES = Path("results") / "tuning"  # files of the trials' studies
 
 @settings(frozen=True, config=STRICT)
 class Tried:
-    """Methods of a study that are tried: on every base model, or on the first alone."""
+    """Seeds of the trials' runs, and methods that are tried: on each base model or the first."""
 
+    runs: dict[Name, int]
     methods: Some[Name]
     on_first_base: tuple[Name, ...] = ()
 
@@ -40,7 +41,6 @@ class Tried:
 class Tuning:
     """`config/tuning.yaml`; documented there."""
 
-    runs: dict[Name, int]
     rates: Some[Positive]
     checkpoints: Count
     studies: dict[Name, Tried]
@@ -110,7 +110,7 @@ class Trials:
         return {
             key: sum(of_trial.values()) / len(of_trial)
             for key, of_trial in runs.items()
-            if of_trial.keys() >= {(b, r) for b in self.bases(key[0]) for r in self.tuning.runs}
+            if of_trial.keys() >= {(b, r) for b in self.bases(key[0]) for r in self.tried.runs}
         }
 
     def score(self, trial: Trial) -> float | None:
@@ -167,7 +167,7 @@ class Trials:
         for method in self.methods:
             for trial in self.of(method):
                 for base in self.bases(method):
-                    for run in self.tuning.runs:
+                    for run in self.tried.runs:
                         if (method, trial.settings, base, run) not in known:
                             yield trial, base, run
 
@@ -211,8 +211,8 @@ class Trials:
                 changes = {**self.start(method), **trial.changes}
                 entry = entry_of(self.study, method, changes, trial.settings)
                 for base in self.bases(method):
-                    files[base][trial.name] = {**entry, "runs": list(self.tuning.runs)}
-        methods, first = self.study.methods, next(iter(self.tuning.runs))
+                    files[base][trial.name] = {**entry, "runs": list(self.tried.runs)}
+        methods, first = self.study.methods, next(iter(self.tried.runs))
         others: dict[str, Any] = {n: {"runs": []} for n, m in methods.items() if m.kind == "rl"}
         others[START] = {"runs": [first]}
         paths = []
@@ -223,7 +223,7 @@ class Trials:
                     "title": f"Trials of {base}",
                     "replicates": [],
                     "continuation": None,
-                    "runs": self.tuning.runs,
+                    "runs": self.tried.runs,
                     "methods": {**others, **entries},
                 }
                 paths.append(trials_file(base))
@@ -238,7 +238,7 @@ class Trials:
             jobs, base = Jobs(trials), path.stem.removesuffix("-trials")
             for method in self.methods:
                 for trial in self.of(method) if base in self.bases(method) else ():
-                    for run in self.tuning.runs:
+                    for run in self.tried.runs:
                         job = jobs.job("train", trial.name, run)
                         if job.manifest.exists():
                             outcomes.append(_outcome(self.study, trial, base, run, job.path))

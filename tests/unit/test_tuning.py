@@ -19,10 +19,9 @@ from pcqc_study.tuning import Trials, Tried, Tuning, load_tuning, trials_file
 PROTOCOL = load_tuning()
 CLINIC = load_study("clinic")
 TUNING = Tuning(
-    runs={"T": 21},
     rates=(0.1, 0.2, 0.4),
     checkpoints=2,
-    studies={"clinic": Tried(methods=("grpo", "atpo"))},
+    studies={"clinic": Tried(runs={"T": 21}, methods=("grpo", "atpo"))},
     further={"atpo": {"tree.budget": (16, 32), "tree.advantage": ("backed_up", "return")}},
 )
 
@@ -61,7 +60,7 @@ def test_a_grid_grows_until_its_best_rate_is_inside(accuracies, tried):
 
 def test_the_last_checkpoints_of_all_runs_on_all_base_models_judge_a_trial():
     study, runs = load_study("clinic-full"), {"T": 21, "U": 22}
-    both = replace(TUNING, runs=runs, studies={"clinic-full": Tried(methods=("grpo",))})
+    both = replace(TUNING, studies={"clinic-full": Tried(runs, ("grpo",))})
     bases = ("clinic-full", "clinic-full-2", "clinic-full-3")
     trial, places = Trial("grpo", {RATE: 0.2}), [(base, run) for base in bases for run in runs]
     rows = [
@@ -144,7 +143,7 @@ def test_every_method_that_a_study_reports_is_tuned(name):
 
 @pytest.mark.parametrize("name", PROTOCOL.studies)
 def test_no_reported_run_has_a_trials_seed(name):
-    assert not {*PROTOCOL.runs.values()} & {*load_study(name).runs.values()}
+    assert not {*PROTOCOL.studies[name].runs.values()} & {*load_study(name).runs.values()}
 
 
 def test_a_trial_is_trained_as_reported_runs_are_but_for_what_it_tries(tmp_path, monkeypatch):
@@ -153,7 +152,7 @@ def test_a_trial_is_trained_as_reported_runs_are_but_for_what_it_tries(tmp_path,
     (path,) = trials.write_studies()
     assert path == trials_file("clinic")
     study = load_study(path)
-    assert {run for m in study.methods.values() for run in m.runs} == {"T", "U"}
+    assert {run for m in study.methods.values() for run in m.runs} == {"T", "U", "V"}
     for method in trials.methods:
         for trial in trials.of(method):
             own = study.method(trial.name)
@@ -182,7 +181,7 @@ def test_outcomes_are_read_from_finished_trainings(tmp_path, monkeypatch, capsys
     )
     assert main(["tune", "clinic"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "clinic: 1 of 48 runs of trials known"
+    assert lines[0] == "clinic: 1 of 72 runs of trials known"
     assert lines[-1].endswith(f"`snakemake --cores all trials --config study={path}`")
 
 
