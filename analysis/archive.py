@@ -15,10 +15,17 @@ from typing import Any
 from analysis.load import PeerRun, load, peers_folder
 from analysis.tables import peers
 from analysis.tar_files import AGAIN, packed, place, staged, unpack
-from pcqc.errors import UserError, few
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import parse_json, read_json, write_atomic
-from pcqc.system.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
+from pcqc_base.errors import UserError, few
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import parse_json, read_json, write_atomic
+from pcqc_base.system.manifest import (
+    begin,
+    checked,
+    finish,
+    hold_folder,
+    read_manifest,
+    write_manifest,
+)
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.settings import Study

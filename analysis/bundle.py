@@ -29,12 +29,12 @@ from analysis.tar_files import (
     unpack,
     whole_results,
 )
-from pcqc.errors import UserError
 from pcqc.logged.updates import TIMES
-from pcqc.system.checkout import ROOT, git_commit
-from pcqc.system.files import read_bytes, sha256_file, write_atomic
-from pcqc.system.manifest import MANIFEST, checked, read_manifest
-from pcqc.system.terminal import show as show_line
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT, git_commit
+from pcqc_base.system.files import read_bytes, sha256_file, write_atomic
+from pcqc_base.system.manifest import MANIFEST, checked, read_manifest
+from pcqc_base.system.terminal import show as show_line
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.kinds import KINDS
 from pcqc_study.mlflow_mirror.finished import CHECKPOINTS

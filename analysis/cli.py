@@ -4,7 +4,7 @@ import argparse
 import json
 
 from analysis.tables_and_figures import FIGURES, TABLES
-from pcqc.system.terminal import show
+from pcqc_base.system.terminal import show
 from pcqc_study.settings import load_study
 
 # Modules that read pandas, scipy and matplotlib are imported where they are needed: the other

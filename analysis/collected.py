@@ -12,8 +12,8 @@ from analysis.metrics import METRICS
 from analysis.statistics.estimates import Estimate, average_over_benchmarks
 from analysis.statistics.intervals_over_runs_and_cases import Sample
 from analysis.table import listed
-from pcqc.errors import UserError
-from pcqc.settings import Benchmark
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Benchmark
 from pcqc_study.settings import Study
 
 ROWS = ("method", "control")  # roles of what tables and figures show

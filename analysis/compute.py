@@ -7,8 +7,8 @@ parameter and token are a forward pass, three passes an optimiser step (Kaplan e
 
 import pandas as pd
 
-from pcqc.errors import UserError
-from pcqc.settings import Method
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Method
 from pcqc_gpu.planning.architecture import Architecture, architecture, update_passes
 from pcqc_study.settings import Study
 

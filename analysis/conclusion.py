@@ -12,7 +12,7 @@ from analysis.statistics.verdicts import ALONE, DECIDED, UNDECIDED
 from analysis.table import Number, Probability, difference, listed
 from analysis.tables.ablations import parent
 from analysis.tables.question_quality import ALL, by_base, effects_of_credit
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_clinic.quality import EARLY
 from pcqc_study.settings import START, Study
 

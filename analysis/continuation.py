@@ -12,7 +12,6 @@ import pandas as pd
 from analysis.collected import Collected
 from analysis.load import read_continuation
 from analysis.statistics.estimates import rank_correlations
-from pcqc.errors import UserError
 from pcqc.evaluation.choice import (
     EARLY,
     MAIN,
@@ -20,6 +19,7 @@ from pcqc.evaluation.choice import (
     highest_utility,
     selected_success,
 )
+from pcqc_base.errors import UserError
 from pcqc_study.intervals_over_cases import (
     RESAMPLES,
     SEED,

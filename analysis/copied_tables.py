@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import digest, write_atomic
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import digest, write_atomic
 from pcqc_study.graph import latest
 from pcqc_study.settings import Study
 

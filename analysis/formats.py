@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape as escape_html
 
 from analysis.table import Cell, Number, Range, Table
-from pcqc.system.files import csv_text, no_formula
+from pcqc_base.system.files import csv_text, no_formula
 
 # The paper's subscripts, such as G_Q and q_1.
 SYMBOL = re.compile(r"\b([GOqz])_([A-Za-z0-9])")

@@ -17,11 +17,11 @@ from analysis.collected import Collected
 from analysis.compute import with_compute
 from clinic_env.world import World
 from pcqc.cases.case import Case, read_cases
-from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA
-from pcqc.system.files import read_json, read_jsonl
-from pcqc.system.json_shapes import CollectedRuns
-from pcqc.system.manifest import MANIFEST, checked, read_manifest
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_json, read_jsonl
+from pcqc_base.system.json_shapes import CollectedRuns
+from pcqc_base.system.manifest import MANIFEST, checked, read_manifest
 from pcqc_clinic.world import load_world, require_of_world
 from pcqc_study.finished_runs import Run, read_frame
 from pcqc_study.finished_runs import load as load_run

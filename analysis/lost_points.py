@@ -19,13 +19,13 @@ from analysis.statistics.intervals_over_runs_and_cases import Sample, crossed_ef
 from analysis.table import Cell, Column, Row, Table, difference, listed, mean_of_runs
 from analysis.tables import write_forms
 from analysis.tables_and_figures import FORMS
-from pcqc.system.files import write_atomic
-from pcqc.system.manifest import checked
+from pcqc_base.system.files import write_atomic
+from pcqc_base.system.manifest import checked
 from pcqc_clinic.world import PLACES
 from pcqc_study.settings import START, Study
 
 if TYPE_CHECKING:
-    from pcqc.task import Task
+    from pcqc_base.task import Task
 
 POINTS = "points.parquet"
 RIGHT = {"policy": "Right (%)", "exact": "All exact (%)"}

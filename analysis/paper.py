@@ -12,8 +12,8 @@ from analysis.figures import caption, module
 from analysis.formats import escape_tex as escape
 from analysis.notices import notice
 from analysis.tables_and_figures import Item, Part, contents
-from pcqc.errors import UserError
-from pcqc.system.files import write_atomic
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import write_atomic
 
 _HEAD = r"""\documentclass[10pt]{article}
 \usepackage[T1]{fontenc}

@@ -10,7 +10,7 @@ import yaml
 
 from analysis.statistics.estimates import Estimate, binomial_error
 from analysis.table import Cell, Column, Number, Range, Row, Statement, Table
-from pcqc.settings import Benchmark
+from pcqc_base.settings import Benchmark
 from pcqc_study.intervals_over_cases import NORMAL
 
 FILE = Path(__file__).with_name("published.yaml")

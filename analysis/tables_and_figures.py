@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.notices import captioned
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_study.settings import Study
 
 

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from pcqc.errors import UserError, one_line
 from pcqc.logged.updates import TIMES
-from pcqc.system.files import describe, hold, sha256_file, write_json
-from pcqc.system.manifest import (
+from pcqc_base.errors import UserError, one_line
+from pcqc_base.system.files import describe, hold, sha256_file, write_json
+from pcqc_base.system.manifest import (
     LATEST,
     LEFT_OUT,
     MANIFEST,

@@ -13,9 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import write_atomic, write_json
-from pcqc.system.machine import machine
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import write_atomic, write_json
+from pcqc_base.system.machine import machine
 from pcqc_gpu.timed_updates import gpu_name
 
 BENCHMARKS = ("pcqc_cost", "rollouts", "update")

@@ -19,8 +19,8 @@ from typing import Any
 
 from tabulate import tabulate
 
-from pcqc.errors import UserError
-from pcqc.system.files import read_json, read_jsonl, write_atomic, write_json
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_json, read_jsonl, write_atomic, write_json
 from pcqc_gpu.measure import usual_method, utilisations
 from pcqc_gpu.planning.hours import measured_file
 from pcqc_study.settings import Study, load_study

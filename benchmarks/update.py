@@ -38,8 +38,8 @@ from pcqc.methods.base import Services
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.models.folder import load_model, save_model
 from pcqc.roles import Actor, Patient
-from pcqc.settings import Decoding, Protocol, Rl
 from pcqc.training.policy import Policy, UpdateReport
+from pcqc_base.settings import Decoding, Protocol, Rl
 from pcqc_clinic.pretrain import make_model
 from pcqc_clinic.tokenizer import make_tokenizer
 from pcqc_clinic.world import as_case, make_world

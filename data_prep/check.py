@@ -8,7 +8,7 @@ from data_prep.recognise import recognise
 from data_prep.rows import Origin
 from data_prep.sources import Holds, Source, known_source, source_name
 from pcqc.cases.case import Case
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 SHOWN = 100  # problems printed
 

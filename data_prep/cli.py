@@ -54,8 +54,8 @@ def _fetch(arguments: argparse.Namespace) -> None:
     from data_prep.check import check_file
     from data_prep.fetch import fetch, introduce
     from data_prep.sources import load_sources
-    from pcqc.errors import UserError, nearest
-    from pcqc.settings.data import data_folder
+    from pcqc_base.errors import UserError, nearest
+    from pcqc_base.settings.data import data_folder
 
     known = load_sources()
     if unknown := [name for name in arguments.sources if name not in known]:

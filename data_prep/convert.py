@@ -14,8 +14,8 @@ from data_prep.rows import BadRow, Conflict, Converted, Origin, parse, read_rows
 from data_prep.sources import source_name
 from pcqc.cases.case import Case, write_cases
 from pcqc.cases.sft_rows import SftRow
-from pcqc.errors import UserError, few, one_line
-from pcqc.system.files import (
+from pcqc_base.errors import UserError, few, one_line
+from pcqc_base.system.files import (
     csv_text,
     no_formula,
     sha256_file,
@@ -25,7 +25,7 @@ from pcqc.system.files import (
 )
 
 if TYPE_CHECKING:
-    from pcqc.task import Task
+    from pcqc_base.task import Task
 
 NOTHING_TO_ASK = "no facts or no initial information: no consultation is possible"
 

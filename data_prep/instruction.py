@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcqc.errors import UserError
-from pcqc.system.files import read_json, write_atomic
-from pcqc.system.manifest import checked
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_json, write_atomic
+from pcqc_base.system.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc.task import Task
+    from pcqc_base.task import Task
 
 
 def run(task: "Task") -> dict:

@@ -13,10 +13,10 @@ from data_prep.recognise import recognise
 from data_prep.rows import parse, read_rows
 from data_prep.split import SEED, shares, split
 from pcqc.cases.case import Case
-from pcqc.errors import UserError
-from pcqc.settings.data import data_folder
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import write_atomic
+from pcqc_base.errors import UserError
+from pcqc_base.settings.data import data_folder
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import write_atomic
 
 FEWEST = 10  # cases: four train, six evaluate
 FEWEST_TRAINED = 4

@@ -10,7 +10,7 @@ from data_prep.rows import BadRow
 from data_prep.user_message import OPTIONS, Opening, read_opening
 from pcqc.cases.case import read_cases
 from pcqc.cases.sft_rows import read_sft_rows
-from pcqc.system.files import read_jsonl
+from pcqc_base.system.files import read_jsonl
 
 MEASURES = (CHARACTERS, WORDS)
 KINDS = ("full_prompt", "case_and_problem", *(measure.name for measure in MEASURES))

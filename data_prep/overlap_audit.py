@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data_prep.overlap import KINDS, MEASURES, Pair, Prompt, find_overlap, read_prompts
-from pcqc.errors import UserError
-from pcqc.system.files import csv_text, no_formula, sha256_file, write_atomic, write_json
-from pcqc.system.manifest import checked
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import csv_text, no_formula, sha256_file, write_atomic, write_json
+from pcqc_base.system.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc.task import Task
+    from pcqc_base.task import Task
 
 ALL = "all training data"
 NamedFiles = Sequence[tuple[str, Path]]

@@ -11,7 +11,7 @@ from string import ascii_uppercase
 from data_prep.own_cases import FIELDS
 from data_prep.recognise import packed
 from data_prep.rows import read_text
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 # Python's words for what is wrong with a cell -> what is, and the remedy.
 FAULTS = {

@@ -12,16 +12,16 @@ from data_prep.template_check import compare_renderings
 from pcqc.cases.case import Case, read_cases, write_cases
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.sft_rows import SftRow, read_sft_rows
-from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import end_tokens, load_tokenizer
 from pcqc.seeds import generator
-from pcqc.system.files import write_json, write_jsonl
-from pcqc.system.manifest import checked
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import write_json, write_jsonl
+from pcqc_base.system.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc.settings import Data, Protocol
-    from pcqc.task import Task
+    from pcqc_base.settings import Data, Protocol
+    from pcqc_base.task import Task
 
 TRAINING = "train"
 CARD = "card "

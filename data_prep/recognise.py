@@ -16,8 +16,8 @@ from data_prep import (
     symptomcheck,
 )
 from data_prep.rows import BadRow, parse, read_rows, read_text
-from pcqc.errors import UserError, nearest, one_line
-from pcqc.system.files import parse_json
+from pcqc_base.errors import UserError, nearest, one_line
+from pcqc_base.system.files import parse_json
 
 MODULES = (atpo_dialogues, atpo_sft, mediq, own_cases, agentclinic, symptomcheck, dxbench)
 FORMATS = {module.NAME: module for module in MODULES}

@@ -10,8 +10,8 @@ from typing import Any
 
 from pcqc.cases.case import Case, is_blank
 from pcqc.cases.sft_rows import SftRow
-from pcqc.errors import UserError, nearest, one_line
-from pcqc.system.files import parse_json, parse_object, read_bytes, read_lines
+from pcqc_base.errors import UserError, nearest, one_line
+from pcqc_base.system.files import parse_json, parse_object, read_bytes, read_lines
 
 _BETWEEN = re.compile(r"[\s,]*")  # rows of an array
 # A mark, or characters of one byte each among zeros.

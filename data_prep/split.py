@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pcqc.errors import one_line
 from pcqc.seeds import stream
+from pcqc_base.errors import one_line
 
 SEED = 0
 TRAINED = 0.4  # share of the cases that train

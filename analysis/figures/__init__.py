@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from analysis.tables_and_figures import FIGURES, FORMS, chosen
-from pcqc.system.files import write_atomic
+from pcqc_base.system.files import write_atomic
 
 if TYPE_CHECKING:
     from analysis.collected import Collected

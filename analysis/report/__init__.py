@@ -16,12 +16,12 @@ from analysis.load import load
 from analysis.pages import templates
 from analysis.report import sections
 from analysis.statistics.verdicts import VERDICTS
-from pcqc.system.files import write_atomic
+from pcqc_base.system.files import write_atomic
 from pcqc_study.kinds import LOST_POINTS
 from pcqc_study.settings import Study
 
 if TYPE_CHECKING:
-    from pcqc.task import Task
+    from pcqc_base.task import Task
 
 FOLDER = Path(__file__).parent
 # Linked at the top of a study's results, where a person looks for them.

@@ -20,7 +20,7 @@ from analysis.table import listed
 from analysis.tables import ablations, build, peers
 from analysis.tables.layout import sizes
 from analysis.tables_and_figures import Item, contents
-from pcqc.system.manifest import checked
+from pcqc_base.system.manifest import checked
 from pcqc_study.graph import latest
 from pcqc_study.settings import Study, load_study
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from analysis.notices import PATH_TEST
 from analysis.tables_and_figures import FORMS, TABLES, chosen
-from pcqc.system.files import write_atomic
+from pcqc_base.system.files import write_atomic
 
 if TYPE_CHECKING:
     # It imports scipy and pandas: seconds that the other commands of `pcqc` need not wait.

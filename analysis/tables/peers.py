@@ -23,13 +23,13 @@ from analysis.table import (
 )
 from analysis.tables import write_forms
 from analysis.tables.layout import mean_cell
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_clinic.quality import EARLY
 from pcqc_study.graph import RIVALS, latest
 from pcqc_study.settings import START, Study
 
 if TYPE_CHECKING:
-    from pcqc.task import Task
+    from pcqc_base.task import Task
 
 KINDS = ("trajectories", COMPUTE)
 COLUMNS = (

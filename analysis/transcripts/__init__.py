@@ -17,8 +17,8 @@ from markupsafe import Markup
 from analysis.notices import notice
 from analysis.pages import templates
 from analysis.transcripts.consultations import consultations, places
-from pcqc.errors import UserError
-from pcqc.system.files import write_atomic
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import write_atomic
 from pcqc_study.settings import Study
 
 FOLDER = Path(__file__).parent

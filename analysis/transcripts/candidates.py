@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pcqc.cases.prompts import visible
-from pcqc.settings import Method
+from pcqc_base.settings import Method
 from pcqc_study import describe
 from turn_credit.arithmetic import executed_local_credit, same_state_credit
 

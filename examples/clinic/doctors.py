@@ -81,8 +81,8 @@ def selected(name: str, methods: Sequence[str]) -> dict[str, Path]:
     Raises:
         SystemExit: the study has no such run, or it is not that far.
     """
-    from pcqc.errors import UserError
     from pcqc.jobs.make_roles import selected_weights
+    from pcqc_base.errors import UserError
     from pcqc_study.run_job import latest_task
     from pcqc_study.settings import load_study
 

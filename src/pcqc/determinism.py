@@ -5,7 +5,7 @@ import re
 
 import torch
 
-from pcqc.errors import UserError, one_line
+from pcqc_base.errors import UserError, one_line
 
 
 def single_threaded(deterministic: bool = False) -> None:

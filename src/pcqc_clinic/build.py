@@ -9,10 +9,10 @@ from pathlib import Path
 
 from clinic_env.world import World, draw_patient
 from pcqc.cases.case import Case, write_cases
-from pcqc.errors import UserError
 from pcqc.seeds import generator
-from pcqc.settings import Benchmark
-from pcqc.system.files import write_jsonl
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Benchmark
+from pcqc_base.system.files import write_jsonl
 from pcqc_clinic.consultations import (
     best_exchanges,
     random_exchanges,

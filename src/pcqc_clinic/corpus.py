@@ -16,8 +16,8 @@ from pcqc.cases import prompts
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import Exchange
-from pcqc.settings import Benchmark
 from pcqc.training.supervised import Example
+from pcqc_base.settings import Benchmark
 from pcqc_clinic.consultations import best_question, spoken_turns
 from pcqc_clinic.world import as_case
 

@@ -17,14 +17,14 @@ from clinic_env.posterior import posterior
 from clinic_env.world import World, read_findings
 from pcqc.cases.chat import ChatFormat
 from pcqc.determinism import single_threaded
-from pcqc.errors import UserError
 from pcqc.models.folder import save_model
 from pcqc.seeds import generator
-from pcqc.settings import ScratchModel
-from pcqc.system.files import write_jsonl
 from pcqc.training.backend import TorchBackend
 from pcqc.training.batching import TokenModel, hidden_states, pad
 from pcqc.training.supervised import Example, Plan, train_supervised
+from pcqc_base.errors import UserError
+from pcqc_base.settings import ScratchModel
+from pcqc_base.system.files import write_jsonl
 from pcqc_clinic.corpus import (
     KINDS,
     Subject,

@@ -11,10 +11,10 @@ import numpy as np
 from clinic_env.posterior import posterior
 from clinic_env.world import Patient, World, draw_world, write_case
 from pcqc.cases.case import Case
-from pcqc.errors import UserError, one_line
 from pcqc.seeds import generator
-from pcqc.settings import Benchmark, Clinic
-from pcqc.system.files import read_json, write_json
+from pcqc_base.errors import UserError, one_line
+from pcqc_base.settings import Benchmark, Clinic
+from pcqc_base.system.files import read_json, write_json
 
 # Where a doctor can lose points (`lost_points.py`).
 PLACES = ("asking", "remembering", "concluding", "stopping")

@@ -13,11 +13,11 @@ from typing import Any, cast
 import torch
 from safetensors import safe_open
 
-from pcqc.errors import UserError
-from pcqc.settings import LearnerPlacement, Rl, Sft
-from pcqc.system.processes import Processes
 from pcqc.training.batching import Padded
 from pcqc.training.token_trees import empty_batch
+from pcqc_base.errors import UserError
+from pcqc_base.settings import LearnerPlacement, Rl, Sft
+from pcqc_base.system.processes import Processes
 from pcqc_gpu.deepspeed_start import deepspeed_package, deepspeed_settings
 from pcqc_gpu.host_memory import HostMemory
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from pcqc.errors import UserError
-from pcqc.settings import LearnerPlacement
-from pcqc.settings.placement import BUCKET
+from pcqc_base.errors import UserError
+from pcqc_base.settings import LearnerPlacement
+from pcqc_base.settings.placement import BUCKET
 
 # More than any run's updates: DeepSpeed prints no progress lines.
 NEVER = 10**9

@@ -21,7 +21,6 @@ import torch
 from pcqc.cases.case import Case
 from pcqc.determinism import single_threaded
 from pcqc.engines.base import Failure
-from pcqc.errors import UserError, one_line, reason
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.instruction import instruction
 from pcqc.jobs.learner import make_backend
@@ -30,12 +29,13 @@ from pcqc.methods.sequences import TERMINAL
 from pcqc.models.folder import save_model
 from pcqc.models.pretrained import install
 from pcqc.roles.patient import Inquiry
-from pcqc.settings import Server
-from pcqc.system.processes import SINGLE_PROCESS, Processes, launched, leaving, require_gpu
-from pcqc.system.terminal import show
-from pcqc.task import Task
 from pcqc.training.policy import Policy
 from pcqc.training.training_sequence import KL, Term, TrainingSequence
+from pcqc_base.errors import UserError, one_line, reason
+from pcqc_base.settings import Server
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes, launched, leaving, require_gpu
+from pcqc_base.system.terminal import show
+from pcqc_base.task import Task
 from pcqc_clinic.pretrain import make_model
 from pcqc_clinic.tokenizer import make_tokenizer
 from pcqc_clinic.world import make_world

@@ -7,8 +7,8 @@ import signal
 import sys
 import tempfile
 
-from pcqc.errors import UserError
-from pcqc.system.processes import SINGLE_PROCESS, Processes, join, launched, require_gpu
+from pcqc_base.errors import UserError
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes, join, launched, require_gpu
 from pcqc_study.settings import Study
 
 # The process that started this one; only `launch` sets it, not torchrun.

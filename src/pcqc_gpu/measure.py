@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
-from pcqc.errors import UserError, nearest
 from pcqc.jobs.learner import write_model
 from pcqc.jobs.rl_loop import Run
-from pcqc.system.files import write_json
-from pcqc.system.machine import machine, now
-from pcqc.system.processes import Processes
 from pcqc.training.token_trees import TokenTree
+from pcqc_base.errors import UserError, nearest
+from pcqc_base.system.files import write_json
+from pcqc_base.system.machine import machine, now
+from pcqc_base.system.processes import Processes
 from pcqc_gpu.planning.architecture import Architecture, architecture, update_passes
 from pcqc_gpu.planning.devices import GIB
 from pcqc_gpu.planning.hours import measured_file

@@ -6,9 +6,9 @@ from pcqc.cases.case import Case
 from pcqc.cases.prompts import scorer_prompt
 from pcqc.consultation import Consultation, RolloutContext, roll_out
 from pcqc.engines.base import Failure
-from pcqc.errors import UserError
 from pcqc.roles import Patient, Scorer
 from pcqc.roles.patient import Inquiry
+from pcqc_base.errors import UserError
 
 # Asked where the doctor asks nothing, as one may that was not taught yet.
 IN_ITS_PLACE = "Is there anything else that I should know?"

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from pcqc.jobs.rl_loop import Phases, Run, cases_of_update
-from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.training.token_trees import TokenTree, merge_prefixes
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
 from pcqc_study.run_job import latest_task
 from pcqc_study.settings import Study
 

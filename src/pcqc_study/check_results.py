@@ -1,6 +1,6 @@
 """What is checked before a workflow starts: altered results, and whether MLflow's store is lost."""
 
-from pcqc.system.manifest import accepted, mark, verify
+from pcqc_base.system.manifest import accepted, mark, verify
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds import IN_STORE
 from pcqc_study.mlflow_mirror.mlflow_store import is_lost

@@ -11,9 +11,9 @@ from typing import NoReturn
 
 import shtab
 
-from pcqc.errors import UserError, nearest
-from pcqc.system.processes import report_to_launcher
-from pcqc.system.terminal import complain, print_anywhere
+from pcqc_base.errors import UserError, nearest
+from pcqc_base.system.processes import report_to_launcher
+from pcqc_base.system.terminal import complain, print_anywhere
 
 READER_LEFT = 141  # exit status that shells give a program whose reader has gone
 # What `pcqc --help` lists; the steps of the workflow are the third group.
@@ -95,7 +95,7 @@ def _run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
 
 def _parser(commands_help: str | None = argparse.SUPPRESS) -> Parser:
     """The parser; its own help lists the commands, so argparse's listing is suppressed."""
-    from pcqc.system.checkout import ROOT
+    from pcqc_base.system.checkout import ROOT
 
     # `analysis` and `data_prep` belong to the checkout: names so common are not installed.
     sys.path.insert(0, str(ROOT))

@@ -5,8 +5,8 @@ import json
 import sys
 from pathlib import Path
 
-from pcqc.errors import UserError
-from pcqc.system.terminal import show
+from pcqc_base.errors import UserError
+from pcqc_base.system.terminal import show
 from pcqc_study.job_commands import load, run_command, study_command
 
 PLAN = """Prints disk, the memory that each role needs and each device has, from the settings
@@ -232,7 +232,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 
 def _finish_restored(study) -> None:
     """Mark what a bundle brought whole as made, and write its runs to MLflow's store here."""
-    from pcqc.system.manifest import mark
+    from pcqc_base.system.manifest import mark
     from pcqc_study.graph import Jobs
     from pcqc_study.run_job import run_job
 

@@ -22,14 +22,14 @@ from pcqc.consultation import (
 from pcqc.consultation.turns import keep_candidates, width
 from pcqc.determinism import single_threaded
 from pcqc.engines.base import Failure
-from pcqc.errors import UserError, nearest
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Patient, Scorer
 from pcqc.roles.patient import Inquiry
-from pcqc.settings import Method
-from pcqc.system.terminal import show
+from pcqc_base.errors import UserError, nearest
+from pcqc_base.settings import Method
+from pcqc_base.system.terminal import show
 from pcqc_study.explain import require_made
 from pcqc_study.run_job import latest_task
 from pcqc_study.settings import Study

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pcqc.settings import Method
+from pcqc_base.settings import Method
 
 Candidate = Mapping[str, Any]  # of a row of candidate_groups.jsonl
 Group = Mapping[str, Any]

@@ -5,7 +5,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from pcqc.errors import UserError, few
+from pcqc_base.errors import UserError, few
 from pcqc_study.explain import about, in_words
 from pcqc_study.fingerprint import word
 from pcqc_study.finished_runs import Run, compare, first_run, load

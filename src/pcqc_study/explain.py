@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pcqc.errors import UserError
-from pcqc.system.machine import now
-from pcqc.system.manifest import read_manifest, verify, write_manifest
+from pcqc_base.errors import UserError
+from pcqc_base.system.machine import now
+from pcqc_base.system.manifest import read_manifest, verify, write_manifest
 from pcqc_study.fingerprint import Fingerprint, Job
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.settings import Study

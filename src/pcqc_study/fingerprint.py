@@ -18,8 +18,8 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from pcqc.system.files import digest, sha256_file
-from pcqc.system.manifest import LATEST, MANIFEST, MARKER, accepted_folder
+from pcqc_base.system.files import digest, sha256_file
+from pcqc_base.system.manifest import LATEST, MANIFEST, MARKER, accepted_folder
 from pcqc_study.source_digests import module_digests
 
 # Where a default is changed, the field's metadata names the first one under this key: what was made

@@ -12,12 +12,12 @@ from typing import Any
 
 import pandas as pd
 
-from pcqc.errors import UserError, nearest, reason
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.logged.updates import EVENTS, TIMES, read_updates
-from pcqc.system.files import read_json, read_jsonl
-from pcqc.system.json_shapes import CollectedRuns
-from pcqc.system.manifest import LATEST, MANIFEST, checked, read_manifest
+from pcqc_base.errors import UserError, nearest, reason
+from pcqc_base.system.files import read_json, read_jsonl
+from pcqc_base.system.json_shapes import CollectedRuns
+from pcqc_base.system.manifest import LATEST, MANIFEST, checked, read_manifest
 from pcqc_study.fingerprint import Fingerprint
 from pcqc_study.kinds import KINDS
 from pcqc_study.paired import paired_average, paired_comparison

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from pcqc.errors import UserError
-from pcqc.settings.method import method_module
-from pcqc.system.manifest import LATEST
-from pcqc.task import DEEPSPEED, VLLM
+from pcqc_base.errors import UserError
+from pcqc_base.settings.method import method_module
+from pcqc_base.system.manifest import LATEST
+from pcqc_base.task import DEEPSPEED, VLLM
 from pcqc_study.fingerprint import Job, Part
 from pcqc_study.kinds import KINDS, RUN
 from pcqc_study.settings.study import Study

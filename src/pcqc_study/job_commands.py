@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from pcqc.system.processes import leaving
+from pcqc_base.system.processes import leaving
 
 HELP = {
     "file": "name of the file: train, sft or a benchmark",

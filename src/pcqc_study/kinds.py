@@ -12,9 +12,9 @@ from types import SimpleNamespace as Settings
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pcqc.errors import UserError, nearest
-from pcqc.settings import Benchmark
-from pcqc.system.checkout import ROOT
+from pcqc_base.errors import UserError, nearest
+from pcqc_base.settings import Benchmark
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings.load import tracking_uri
 from pcqc_study.settings.study import START, Study
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from pcqc.errors import UserError
 from pcqc.models.folder import require_docstrings
-from pcqc.system.manifest import (
+from pcqc_base.errors import UserError
+from pcqc_base.system.manifest import (
     accepted,
     begin,
     finish,
@@ -18,8 +18,8 @@ from pcqc.system.manifest import (
     remove_if_empty,
     verify,
 )
-from pcqc.system.processes import SINGLE_PROCESS, Processes
-from pcqc.task import Task, Where
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
+from pcqc_base.task import Task, Where
 from pcqc_gpu.planning.memory import cache_tokens, roles_beside
 from pcqc_study.fingerprint import Job, input_paths
 from pcqc_study.graph import Jobs

@@ -15,11 +15,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from pcqc.settings.method import GROUP
-from pcqc.system.checkout import ROOT
+from pcqc_base.settings.method import GROUP
+from pcqc_base.system.checkout import ROOT
 
 _PACKAGES = {
     "pcqc": ROOT / "src" / "pcqc",
+    "pcqc_base": ROOT / "src" / "pcqc_base",
     "pcqc_clinic": ROOT / "src" / "pcqc_clinic",
     "pcqc_gpu": ROOT / "src" / "pcqc_gpu",
     "pcqc_study": ROOT / "src" / "pcqc_study",
@@ -33,9 +34,8 @@ _PACKAGES = {
 # What decides no number: settings, which fingerprints have by value; files, processes, progress;
 # what is logged beside a result; which jobs there are.
 SURROUNDINGS = (
-    *("pcqc.settings", "pcqc.system", "pcqc.logged", "pcqc.errors", "pcqc.task"),
-    *("pcqc_study.settings", "pcqc_study.kinds", "pcqc_study.graph", "pcqc_study.fingerprint"),
-    *("pcqc_study.source_digests", "pcqc_study.cli"),
+    *("pcqc_base", "pcqc.logged", "pcqc_study.settings", "pcqc_study.kinds", "pcqc_study.graph"),
+    *("pcqc_study.fingerprint", "pcqc_study.source_digests", "pcqc_study.cli"),
 )
 
 

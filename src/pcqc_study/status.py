@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import held
-from pcqc.system.manifest import lock, read_manifest
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import held
+from pcqc_base.system.manifest import lock, read_manifest
 from pcqc_study.explain import why
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, log_path

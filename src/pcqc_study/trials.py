@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import csv_text, write_atomic
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import csv_text, write_atomic
 from pcqc_study.settings import Study
 from pcqc_study.settings.vary import nested
 

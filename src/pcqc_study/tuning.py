@@ -13,11 +13,11 @@ import yaml
 from pydantic import Field
 from pydantic.dataclasses import dataclass as settings
 
-from pcqc.errors import UserError, nearest
-from pcqc.settings.types import STRICT, Count, Name, Positive, Some
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import write_atomic
-from pcqc.system.manifest import read_manifest
+from pcqc_base.errors import UserError, nearest
+from pcqc_base.settings.types import STRICT, Count, Name, Positive, Some
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import write_atomic
+from pcqc_base.system.manifest import read_manifest
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import START, Study, load_study
 from pcqc_study.settings.replicates import replicates

@@ -13,9 +13,9 @@ from small_runs import small_study
 from benchmarks import __main__ as run_all
 from benchmarks import first_hour, pcqc_cost, update
 from benchmarks.measure import Finding, Quartiles, report
-from pcqc.errors import UserError
 from pcqc.models.folder import load_model
 from pcqc.training.training_sequence import KL
+from pcqc_base.errors import UserError
 
 make_study = small_study
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.cli import _parser, main
 from pcqc_study.kinds import KINDS
 

@@ -11,7 +11,7 @@ from small_runs import small_study
 
 from pcqc.cases.case import read_cases
 from pcqc.cases.prompts import UNANSWERABLE
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_study.consult import consult
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import run_job

@@ -16,8 +16,8 @@ from credit_lab.bench import cli, table, train
 from credit_lab.bench.bundle import SCHEMA, State, read_bundle
 from credit_lab.bench.methods import credits_of
 from credit_lab.bench.record import Sizes, record_run
-from pcqc.errors import UserError
-from pcqc.system.files import read_jsonl
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_jsonl
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import load_study
 from turn_credit import CREDITS, Credit

@@ -24,13 +24,13 @@ from safetensors.torch import load_file
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
-from pcqc.errors import UserError
-from pcqc.settings import LearnerPlacement
-from pcqc.system.processes import Processes, join, report_to_launcher
 from pcqc.training.backend import adamw_backend, share
 from pcqc.training.policy import Policy
 from pcqc.training.state import ModelState, States, load_state
 from pcqc.training.token_trees import TokenTree, merge_prefixes
+from pcqc_base.errors import UserError
+from pcqc_base.settings import LearnerPlacement
+from pcqc_base.system.processes import Processes, join, report_to_launcher
 from pcqc_gpu.launch import _reason, processes_wanted
 from pcqc_study.settings import load_study
 

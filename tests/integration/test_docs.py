@@ -11,7 +11,7 @@ import pytest
 import yaml
 from docs_pages import blocks
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings import load_study
 
 OF_METHODS = "add-a-method.md"  # has entries of config/methods.yaml

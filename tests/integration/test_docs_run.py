@@ -13,7 +13,7 @@ from snakemake.cli import get_argument_parser
 from workplace import STUDY
 
 from data_prep.convert import convert_file
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.cli import _parser
 from pcqc_study.kinds import KINDS
 from pcqc_study.settings import load_study

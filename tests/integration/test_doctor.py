@@ -6,10 +6,10 @@ import pytest
 from hand_made import finish_job, folder_of
 from stub_server import Stub, completion
 
-from pcqc.errors import UserError
 from pcqc.models.folder import save_folder
-from pcqc.settings import Servers
-from pcqc.settings.models import Server
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Servers
+from pcqc_base.settings.models import Server
 from pcqc_gpu import doctor
 from pcqc_gpu.doctor import examine
 from pcqc_study.cli import main

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 
 CODE = ("analysis", "config", "data_prep", "packages", "src")
 STUDIES = ("clinic", "clinic-full")
@@ -32,7 +32,9 @@ HARMLESS = {
     "an MLflow note": [
         ("src/pcqc_study/mlflow_mirror/notes.py", "each method is a parent", "a method is a parent")
     ],
-    "the progress line": [("src/pcqc/system/progress.py", "s left {parts}", "s to go {parts}")],
+    "the progress line": [
+        ("src/pcqc_base/system/progress.py", "s left {parts}", "s to go {parts}")
+    ],
     "an error text of engines and backends that the studies do not use": [
         (f"{GPU}/engines/vllm_start.py", "vLLM does not start", "vLLM cannot start"),
         (f"{GPU}/engines/server.py", '"a served role is frozen"', '"served roles are frozen"'),
@@ -42,7 +44,7 @@ HARMLESS = {
         ("src/pcqc/jobs/rl_loop.py", "training cases are fewer than", "training cases are not")
     ],
     "the guard against formulas in CSV files": [
-        ("src/pcqc/system/files.py", "def no_formula(", "EDITED = 1\n\n\ndef no_formula(")
+        ("src/pcqc_base/system/files.py", "def no_formula(", "EDITED = 1\n\n\ndef no_formula(")
     ],
     "a logged metric": [
         (
@@ -56,7 +58,7 @@ HARMLESS = {
     ],
     "a new setting of `rl` with a default": [
         (
-            "src/pcqc/settings/training.py",
+            "src/pcqc_base/settings/training.py",
             "    sampled_consultations: Whole = 8",
             "    another: Whole = 3\n    sampled_consultations: Whole = 8",
         )

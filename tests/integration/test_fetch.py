@@ -10,7 +10,7 @@ import pytest
 from data_prep import fetch as fetching
 from data_prep.fetch import fetch
 from data_prep.sources import Holds, Source, load_sources, source_name
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_study.cli import main
 
 CONTENT = bytes(range(256)) * 1024

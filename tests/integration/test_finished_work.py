@@ -11,9 +11,9 @@ from hand_made import folder_of
 from helpers import SECRETS, changed
 from small_runs import killed_at, small_study
 
-from pcqc.errors import UserError
 from pcqc.jobs import rl_loop
-from pcqc.system.manifest import hold_folder
+from pcqc_base.errors import UserError
+from pcqc_base.system.manifest import hold_folder
 from pcqc_study import fingerprint as fingerprint
 from pcqc_study.clean import outdated
 from pcqc_study.explain import explain, explained

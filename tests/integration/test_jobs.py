@@ -16,13 +16,13 @@ from analysis.load import CasesById
 from clinic_env.posterior import Values
 from pcqc.cases.case import read_cases
 from pcqc.cases.chat import ChatFormat
-from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.jobs import engines, rl_loop
 from pcqc.logged.updates import read_updates
 from pcqc.models.folder import load_tokenizer
-from pcqc.settings import Server, Servers
-from pcqc.system.files import read_json, read_jsonl, sha256_file
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Server, Servers
+from pcqc_base.system.files import read_json, read_jsonl, sha256_file
 from pcqc_clinic.quality import early_quality
 from pcqc_clinic.world import load_world
 from pcqc_study.explain import explain, explained

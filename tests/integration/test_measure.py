@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from small_runs import small_study
 
-from pcqc.errors import UserError
-from pcqc.system.files import read_json
 from pcqc.training.batching import SelectedTokens
 from pcqc.training.token_trees import merge_prefixes
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_json
 from pcqc_gpu import measure
 from pcqc_gpu.planning.architecture import Architecture, update_passes
 from pcqc_gpu.planning.hours import run_hours

@@ -5,7 +5,7 @@ import json
 import notebook
 
 from analysis.archive import restore
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings import load_study
 
 PAGE = ROOT / "examples" / "look_at_a_run.ipynb"

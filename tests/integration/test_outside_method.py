@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from small_runs import small_study
 
-from pcqc.errors import UserError
-from pcqc.settings.method import method_module
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import read_jsonl
-from pcqc.system.manifest import read_manifest
+from pcqc_base.errors import UserError
+from pcqc_base.settings.method import method_module
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import read_jsonl
+from pcqc_base.system.manifest import read_manifest
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import load_study

@@ -11,8 +11,8 @@ from pcqc.logged.updates import read_updates
 from pcqc.methods.atpo import critic
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.pcqc import Pcqc
-from pcqc.system.files import read_json, read_jsonl
-from pcqc.system.processes import SINGLE_PROCESS
+from pcqc_base.system.files import read_json, read_jsonl
+from pcqc_base.system.processes import SINGLE_PROCESS
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import run_job, task_of
 

@@ -10,7 +10,6 @@ from helpers import ROUNDING, plain_logprobs, tiny_model
 from learner_material import COEFFICIENTS, gradients, sequences, updated
 from learner_material import UNCLIPPED as RL
 
-from pcqc.errors import UserError
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.training import scoring_head
 from pcqc.training.batching import micro_batches
@@ -18,6 +17,7 @@ from pcqc.training.kl import kl_estimate
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip, clipped_policy_loss, ratio_statistics
 from pcqc.training.training_sequence import KL, TrainingSequence
+from pcqc_base.errors import UserError
 from pcqc_gpu.planning.architecture import SCRATCH_VOCABULARY
 from pcqc_study.settings import load_study
 

@@ -6,8 +6,8 @@ import pytest
 from helpers import make_case, scripted_context, scripted_scorer
 
 from pcqc.engines.base import Failure
-from pcqc.errors import UserError
-from pcqc.system.terminal import show
+from pcqc_base.errors import UserError
+from pcqc_base.system.terminal import show
 from pcqc_gpu.rehearse import IN_ITS_PLACE, rehearse
 
 CASE = replace(make_case(), facts=("Has a fever.", "No rash."))

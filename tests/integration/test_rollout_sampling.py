@@ -7,7 +7,7 @@ from small_runs import small_study
 
 from pcqc.engines.metered import MeteredEngine
 from pcqc.jobs import rl_loop
-from pcqc.system.processes import SINGLE_PROCESS
+from pcqc_base.system.processes import SINGLE_PROCESS
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import task_of
 

@@ -13,7 +13,6 @@ from stub_server import Stub, completion
 
 from pcqc.consultation import roll_out
 from pcqc.engines.base import Completion, Failure, Request, Sampling
-from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.methods.base import Services
@@ -21,7 +20,8 @@ from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
 from pcqc.models.folder import save_model
 from pcqc.roles import Patient, Scorer
-from pcqc.settings import Decoding, Server
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Decoding, Server
 from pcqc_gpu.engines.server import ServerEngine
 from pcqc_study.run_job import placed
 from pcqc_study.settings import load_study

@@ -8,7 +8,6 @@ from helpers import plain_logprobs, tiny_model
 from learner_material import SFT, examples
 
 from pcqc.cases.order import batches_per_pass
-from pcqc.errors import UserError
 from pcqc.training.backend import adamw_backend
 from pcqc.training.batching import TokenModel
 from pcqc.training.sft import (
@@ -18,6 +17,7 @@ from pcqc.training.sft import (
     sft_plan,
 )
 from pcqc.training.supervised import Example, train_supervised
+from pcqc_base.errors import UserError
 
 
 def train(state, *, seed=0, stop_after=None, budget=100):

@@ -15,12 +15,12 @@ from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import Trajectory
 from pcqc.methods.base import Services
 from pcqc.methods.sequences import TERMINAL
-from pcqc.settings import Rl
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip
 from pcqc.training.state import States, load_state
 from pcqc.training.training_sequence import KL, Term, TrainingSequence, ValueSequence
 from pcqc.training.value_model import value_loss
+from pcqc_base.settings import Rl
 
 
 def trajectory(rng) -> Trajectory:

@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 from helpers import free_port
 from workplace import STUDY
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings import load_study
 
 

@@ -29,9 +29,9 @@ from stub_server import Stub, completion
 from pcqc.engines.base import Request
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.engines.weight_update import WeightUpdate
-from pcqc.errors import UserError
 from pcqc.seeds import stream
-from pcqc.settings import Server
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Server
 from pcqc_gpu.engines.server import ServerEngine
 
 pytestmark = pytest.mark.skipif(

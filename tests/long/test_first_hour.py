@@ -9,8 +9,8 @@ import sys
 
 from workplace import Workplace
 
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import read_json
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import read_json
 
 STUDY = "clinic-mini-engines"
 

@@ -9,7 +9,7 @@ from workplace import ROOT, Workplace
 from analysis.tables.thoughts import thoughts_of
 from clinic_env.world import World
 from pcqc.cases.case import read_cases
-from pcqc.system.files import read_json, read_jsonl, sha256_file
+from pcqc_base.system.files import read_json, read_jsonl, sha256_file
 
 THOUGHTS, RIGHT = "Shared SFT's thoughts as taught", "Shared SFT right, Clinic-Dev"
 

@@ -7,7 +7,7 @@ import pytest
 from helpers import make_tokenizer, tiny_model
 from workplace import Workplace
 
-from pcqc.system.files import read_json, read_jsonl, write_atomic
+from pcqc_base.system.files import read_json, read_jsonl, write_atomic
 
 NAME = "real-smoke"
 INSTRUCTION = """  instruction: >-

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 from workplace import Workplace
 
-from pcqc.system.files import read_jsonl
+from pcqc_base.system.files import read_jsonl
 
 STUDY = "clinic-mini-engines"
 

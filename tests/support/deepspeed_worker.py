@@ -23,10 +23,7 @@ from learner_material import (
 )
 from safetensors.torch import save_file
 
-from pcqc.errors import UserError
 from pcqc.methods.sequences import TERMINAL
-from pcqc.settings import LearnerPlacement, Sft
-from pcqc.system.processes import join, shutdown
 from pcqc.training import scoring_head
 from pcqc.training.backend import model_weights
 from pcqc.training.batching import TokenModel
@@ -34,6 +31,9 @@ from pcqc.training.policy import Policy
 from pcqc.training.sft import sft_plan
 from pcqc.training.state import States, load_state
 from pcqc.training.supervised import train_supervised
+from pcqc_base.errors import UserError
+from pcqc_base.settings import LearnerPlacement, Sft
+from pcqc_base.system.processes import join, shutdown
 from pcqc_gpu.deepspeed_backend import DeepSpeedBackend
 
 TWO = (0, 1)

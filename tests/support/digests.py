@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pcqc.system.files import sha256_file
+from pcqc_base.system.files import sha256_file
 
 
 def digests(folder: Path, *patterns: str) -> dict[str, str]:

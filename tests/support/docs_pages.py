@@ -2,7 +2,7 @@
 
 import re
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

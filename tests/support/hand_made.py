@@ -9,7 +9,7 @@ import pyarrow as pa
 from pcqc.cases.case import Case
 from pcqc.evaluation.benchmark import Evaluation
 from pcqc.evaluation.predictions import SCHEMA, write_table
-from pcqc.system.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
+from pcqc_base.system.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import Study
 

@@ -22,8 +22,8 @@ from pcqc.engines.scripted import ScriptedEngine
 from pcqc.evaluation.grounding import ModelJudge
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.seeds import stream
-from pcqc.settings import Decoding, Protocol
-from pcqc.system.processes import Processes
+from pcqc_base.settings import Decoding, Protocol
+from pcqc_base.system.processes import Processes
 from pcqc_clinic.tokenizer import CHAT_TEMPLATE, SPECIAL, THINKING
 from pcqc_gpu.planning.architecture import Architecture
 

@@ -20,7 +20,7 @@ import pandas as pd
 from digests import digests
 from workplace import Workplace
 
-from pcqc.system.files import read_json
+from pcqc_base.system.files import read_json
 
 # The paper holds the table of training costs.
 TIMED_FILES = ("times.jsonl", "runs.json", "report.html", "paper.tex", "paper.pdf")

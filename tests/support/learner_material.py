@@ -9,11 +9,11 @@ from helpers import tiny_model
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.settings import Rl, Sft
 from pcqc.training.backend import adamw_backend
 from pcqc.training.policy import Policy
 from pcqc.training.supervised import Example
 from pcqc.training.training_sequence import KL, Term, TrainingSequence, ValueSequence
+from pcqc_base.settings import Rl, Sft
 
 RL = Rl(
     cases_per_update=2,

@@ -2,7 +2,7 @@
 
 import re
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 
 MODELS = sorted(folder.name for folder in (ROOT / "models").glob("clinic-*"))
 CARD = (ROOT / "models" / "README.md").read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ from hand_made import finish_job, folder_of
 
 from data_prep.convert import convert_file
 from pcqc.cases.case import Case, read_cases, write_cases
-from pcqc.system.files import write_atomic, write_json
-from pcqc.system.manifest import read_manifest
+from pcqc_base.system.files import write_atomic, write_json
+from pcqc_base.system.manifest import read_manifest
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import Study

@@ -19,7 +19,7 @@ from helpers import make_case
 from pcqc.cases.case import Case
 from pcqc.evaluation.benchmark import Evaluation
 from pcqc.logged.updates import EVENTS, TIMES, apart
-from pcqc.system.files import write_json, write_jsonl
+from pcqc_base.system.files import write_json, write_jsonl
 from pcqc_study.settings import Study, Tracking, load_study
 
 MADE = {

@@ -26,8 +26,8 @@ from hand_made import (
 from clinic_env.posterior import Values, posterior
 from clinic_env.world import World, ask, draw_patient, read_findings
 from pcqc.cases.case import Case, write_cases
-from pcqc.settings import Method
-from pcqc.system.files import digest, write_json, write_jsonl
+from pcqc_base.settings import Method
+from pcqc_base.system.files import digest, write_json, write_jsonl
 from pcqc_clinic.world import as_case, make_world, save_world
 from pcqc_study.settings import Study, load_study
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings import load_study
 from pcqc_study.settings.yaml_reader import read_settings
 

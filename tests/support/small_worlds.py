@@ -3,7 +3,7 @@
 from clinic_env.world import World, draw_patient
 from pcqc.cases.case import Case
 from pcqc.seeds import generator
-from pcqc.settings import Clinic
+from pcqc_base.settings import Clinic
 from pcqc_clinic.build import TRAINING
 from pcqc_clinic.world import as_case
 

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.transformers import TransformersEngine
-from pcqc.settings import Server
+from pcqc_base.settings import Server
 from pcqc_gpu.engines.server import ServerEngine
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pcqc.system.manifest import MANIFEST, read_manifest
+from pcqc_base.system.manifest import MANIFEST, read_manifest
 from pcqc_study.graph import latest
 from pcqc_study.mlflow_mirror.finished import read_record
 from pcqc_study.mlflow_mirror.mlflow_store import open_store

@@ -19,7 +19,7 @@ from hand_made import (
 
 from clinic_env.world import World
 from pcqc.cases.case import Case, write_cases
-from pcqc.system.files import write_jsonl
+from pcqc_base.system.files import write_jsonl
 from pcqc_clinic.world import save_world
 from pcqc_study.settings import Study, load_study
 

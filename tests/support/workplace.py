@@ -11,7 +11,7 @@ from pathlib import Path
 
 import warm
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 
 STUDY = "clinic-mini"
 SETTINGS = f"config/studies/{STUDY}.yaml"

@@ -10,10 +10,10 @@ from helpers import config_of
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import DynamicCache, LlamaForCausalLM, Qwen3ForCausalLM
 
-from pcqc.errors import UserError
-from pcqc.settings import Pretrained
-from pcqc.system.files import write_json
 from pcqc.training.tree_attention import take_trees, tree_mask
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Pretrained
+from pcqc_base.system.files import write_json
 from pcqc_gpu.planning.architecture import KNOWN, Architecture, architecture, read_config
 from pcqc_study.settings import load_study
 

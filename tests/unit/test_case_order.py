@@ -3,8 +3,8 @@
 import pytest
 from helpers import make_case
 
-from pcqc.errors import UserError
 from pcqc.jobs.rl_loop import cases_of_update
+from pcqc_base.errors import UserError
 
 CASES = [make_case(i) for i in range(5)]
 

@@ -7,7 +7,7 @@ import pytest
 from helpers import make_case
 
 from pcqc.cases.case import read_cases, write_cases
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 ROW = dataclasses.asdict(make_case(1, origin={"file": "x.csv", "row": 3}))
 

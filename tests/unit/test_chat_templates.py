@@ -12,10 +12,10 @@ from pcqc.cases.prompts import REMINDER
 from pcqc.consultation.turns import read_response
 from pcqc.engines.base import Completion
 from pcqc.engines.scripted import ScriptedEngine
-from pcqc.errors import UserError
 from pcqc.roles import Patient
 from pcqc.roles.patient import Inquiry
-from pcqc.settings import Decoding
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Decoding
 
 LOOP, ENDFOR, ENDIF = "{% for m in messages %}", "{% endfor %}", "{% endif %}"
 TURN, OPEN = "{{ m.content }}", "{% if add_generation_prompt %}"

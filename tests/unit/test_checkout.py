@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from pcqc.system import checkout
+from pcqc_base.system import checkout
 
 ME = ("-c", "user.name=me", "-c", "user.email=me@example.org")
 

@@ -7,7 +7,7 @@ import tomllib
 import pytest
 import yaml
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 
 LABEL = re.compile(r"\b(?:eq|app|tab|sec|fig):[a-z0-9_]+(?::[a-z0-9_]+)*")
 FOLDERS = ("src", "packages", "analysis", "data_prep", "docs", "config", "workflow", "tests/unit")

@@ -16,9 +16,9 @@ from clinic_env.posterior import (
     random_accuracy,
 )
 from clinic_env.world import draw_patient, read_findings
-from pcqc.errors import UserError
 from pcqc.seeds import generator
-from pcqc.settings import Benchmark
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Benchmark
 from pcqc_clinic.build import TRAINING
 from pcqc_clinic.world import as_case, load_world, make_world, save_world
 

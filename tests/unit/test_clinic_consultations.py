@@ -8,9 +8,9 @@ from small_worlds import FIVE_DISEASES, drawn
 from clinic_env.posterior import Values
 from clinic_env.world import ask, asked_findings, read_findings, state_finding
 from pcqc.cases.prompts import Exchange, parse_action
-from pcqc.errors import UserError
 from pcqc.seeds import generator
-from pcqc.settings import Benchmark
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Benchmark
 from pcqc_clinic import build
 from pcqc_clinic.build import TRAINING, _Sampler
 from pcqc_clinic.consultations import (

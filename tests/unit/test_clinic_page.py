@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clinic_env.posterior import best_accuracy, random_accuracy
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 from pcqc_clinic.build import draw_cases
 from pcqc_clinic.world import make_world
 from pcqc_study.settings import load_study

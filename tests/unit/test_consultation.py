@@ -10,7 +10,7 @@ from pcqc.cases.prompts import REMINDER, Exchange
 from pcqc.consultation import RolloutContext, open_with_question, play_on, roll_out
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.roles import Actor, Patient
-from pcqc.settings import Decoding
+from pcqc_base.settings import Decoding
 
 CASES = [make_case(i) for i in range(3)]
 

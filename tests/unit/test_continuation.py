@@ -14,12 +14,12 @@ from small_worlds import WORLD
 
 from pcqc.cases.case import write_cases
 from pcqc.engines.scripted import ScriptedEngine
-from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import draw_candidates, draw_continuations
 from pcqc.jobs import continuation as job
-from pcqc.system.files import csv_text
-from pcqc.system.manifest import read_manifest
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import csv_text
+from pcqc_base.system.manifest import read_manifest
 from pcqc_clinic.jobs import grounding
 from pcqc_clinic.world import save_world
 from pcqc_study.run_job import run_job

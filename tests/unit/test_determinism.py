@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pcqc.determinism import single_threaded
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 
 @pytest.fixture

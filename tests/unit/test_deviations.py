@@ -11,10 +11,10 @@ from helpers import qwen3_chat
 from analysis.table import Probability
 from analysis.tables_and_figures import TABLES
 from pcqc.jobs.rl_loop import policy_sampler
-from pcqc.system.checkout import ROOT
 from pcqc.training.backend import adamw_backend
 from pcqc.training.kl import LARGEST
 from pcqc.training.mismatch import LARGEST as MOST
+from pcqc_base.system.checkout import ROOT
 from pcqc_gpu.planning.storage import checkpoints
 from pcqc_study.settings import load_study
 from turn_credit.arithmetic import EPSILON, THRESHOLD
@@ -174,7 +174,7 @@ def test_comments_of_the_settings_and_rows_of_the_page_are_in_step():
     assert marks == 0, "a comment says 'Not in the paper' and names no row"
     assert named <= HERE.keys()
     settings = (
-        *("`config/methods.yaml`", "`config/studies/paper.yaml`", "`src/pcqc/settings/"),
+        *("`config/methods.yaml`", "`config/studies/paper.yaml`", "`src/pcqc_base/settings/"),
         "`src/pcqc/methods/atpo/settings.py`",
     )
     silent = {c[0] for c in CELLS if "silent" in c[1] and c[4].startswith(settings)}

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 
 PAGE = (ROOT / "docs" / "equations.md").read_text(encoding="utf-8")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| `")]

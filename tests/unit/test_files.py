@@ -1,4 +1,4 @@
-"""Whole files or none: pcqc.system.files."""
+"""Whole files or none: pcqc_base.system.files."""
 
 import errno
 import fcntl
@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from pcqc.errors import UserError
-from pcqc.system.files import (
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import (
     describe,
     hold,
     no_formula,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic_core import PydanticUndefined
 
-from pcqc.settings import data as settings_data
-from pcqc.settings import method as settings_method
-from pcqc.settings import models as settings_models
-from pcqc.settings import training as settings_training
+from pcqc_base.settings import data as settings_data
+from pcqc_base.settings import method as settings_method
+from pcqc_base.settings import models as settings_models
+from pcqc_base.settings import training as settings_training
 from pcqc_study import source_digests
 from pcqc_study.fingerprint import FIRST, Fingerprint, as_json, first_default
 from pcqc_study.graph import Jobs
@@ -204,7 +204,7 @@ def test_a_run_depends_on_the_modules_that_it_enters(clinic, method):
         "data_prep.",
         "pcqc_study.cli.",
         "pcqc_study.mlflow_mirror.write_runs",
-        "pcqc.settings.",
+        "pcqc_base.settings.",
     )
     assert not any(f"{module}.".startswith(outside) for module in modules)
 

@@ -7,7 +7,7 @@ import pytest
 import run_folders
 
 import pcqc
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import pytest
 from safetensors import SafetensorError
 
-from pcqc.errors import UserError
 from pcqc.models.folder import (
     MANIFEST,
     check_folder,
@@ -13,7 +12,8 @@ from pcqc.models.folder import (
     save_folder,
     settle,
 )
-from pcqc.system.files import sha256_file
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import sha256_file
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import torch
 from helpers import changed, config_of
 
 from pcqc.determinism import single_threaded
-from pcqc.errors import UserError
 from pcqc.jobs import make_roles as setup
 from pcqc.jobs.make_roles import Weights, make_engine
-from pcqc.system import processes
-from pcqc.system.machine import machine
+from pcqc_base.errors import UserError
+from pcqc_base.system import processes
+from pcqc_base.system.machine import machine
 from pcqc_gpu.engines import vllm_start
 from pcqc_gpu.engines.vllm import VllmEngine
 from pcqc_gpu.planning.architecture import architecture

@@ -7,7 +7,6 @@ from helpers import make_case, scripted_judge
 
 from clinic_env.world import World
 from pcqc.cases.prompts import UNANSWERABLE
-from pcqc.errors import UserError
 from pcqc.evaluation.grounding import (
     Answered,
     Judgement,
@@ -17,7 +16,8 @@ from pcqc.evaluation.grounding import (
 )
 from pcqc.jobs.grounding import _sheet
 from pcqc.roles.patient import Inquiry
-from pcqc.system.files import csv_text
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import csv_text
 from pcqc_clinic.judge import ClinicJudge
 from pcqc_clinic.ungrounded import UngroundedPatient
 

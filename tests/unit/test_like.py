@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_study.settings import load_study
 
 

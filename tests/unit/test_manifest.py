@@ -12,8 +12,8 @@ import pytest
 from hand_made import finish_all, finish_job
 from small_runs import small_study
 
-from pcqc.errors import UserError
-from pcqc.system.manifest import begin, checked, finish, hold_folder, read_manifest, verify
+from pcqc_base.errors import UserError
+from pcqc_base.system.manifest import begin, checked, finish, hold_folder, read_manifest, verify
 from pcqc_study import fingerprint as fingerprint
 from pcqc_study.clean import listing, outdated, remove
 from pcqc_study.explain import accept, why

@@ -7,11 +7,11 @@ import pytest
 from helpers import PROTOCOL
 from scripted_methods import CASES, PCQC, draw, pieces, say
 
-from pcqc.errors import UserError
 from pcqc.methods.executed_local import ExecutedLocal
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.training.training_sequence import KL, pack_turns, token_counts
+from pcqc_base.errors import UserError
 from pcqc_study.describe import why, words
 from turn_credit.arithmetic import same_state_credit
 

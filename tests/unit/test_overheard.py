@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from helpers import make_tokenizer, tiny_model
 
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_gpu.engines import vllm_start
 from pcqc_gpu.engines.overheard import last_exception, overhear
 from pcqc_gpu.engines.vllm import VllmEngine

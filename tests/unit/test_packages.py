@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 
 PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 HEAVY = {"torch", "transformers", "pandas", "scipy", "pcqc", "gymnasium"}

@@ -8,12 +8,12 @@ import pytest
 import torch
 from helpers import changed, make_tokenizer, tiny_model
 
-from pcqc.errors import UserError
 from pcqc.models.folder import save_model
-from pcqc.settings import LearnerPlacement, Placement, Pretrained, Servers
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import write_json
 from pcqc.training.state import ModelState, States
+from pcqc_base.errors import UserError
+from pcqc_base.settings import LearnerPlacement, Placement, Pretrained, Servers
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import write_json
 from pcqc_gpu.planning.checks import loads, misfits, require_fit
 from pcqc_gpu.planning.hours import measured_file
 from pcqc_gpu.planning.memory import learner_memory, role_memories

@@ -3,7 +3,7 @@
 import pytest
 from helpers import changed
 
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_gpu.planning.checks import loads, require_fit
 from pcqc_gpu.planning.memory import learner_memory, role_memories
 from pcqc_study.settings import load_study

@@ -6,12 +6,12 @@ import pytest
 from model_card import CARD, MODELS, percentages
 
 from pcqc.cases.chat import ChatFormat
-from pcqc.errors import UserError
 from pcqc.models.folder import load_tokenizer
 from pcqc.models.pretrained import install, locate
-from pcqc.settings import Pretrained
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import sha256_file
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Pretrained
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import sha256_file
 from pcqc_clinic.pretrain import validate
 from pcqc_clinic.world import make_world
 from pcqc_study.settings import load_study

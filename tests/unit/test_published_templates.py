@@ -11,8 +11,8 @@ import pytest
 from helpers import INSTRUCTION, make_case, make_tokenizer
 
 from pcqc.cases.chat import ChatFormat
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
 
 PAGE = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8").split("## What was tried")[1]
 ROWS = re.findall(r"^\| [^|]+ \| ((?:`\w+` ?)+)\| ([^|]+) \|$", PAGE, re.MULTILINE)

@@ -6,8 +6,8 @@ import torch
 
 from pcqc.engines.base import Sampling
 from pcqc.engines.sampling import draw, nucleus
-from pcqc.errors import UserError
 from pcqc.seeds import stream, uniform
+from pcqc_base.errors import UserError
 
 CHANCES = torch.tensor([0.4, 0.05, 0.3, 0.15, 0.1], dtype=torch.float64)
 STREAMS = np.array([stream(0, i) for i in range(20000)], np.uint64)

@@ -7,8 +7,8 @@ from helpers import ROUNDING, make_case, make_tokenizer, plain_logprobs
 from pcqc.cases.prompts import Exchange, scorer_prompt
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
-from pcqc.errors import UserError
 from pcqc.roles import Scorer
+from pcqc_base.errors import UserError
 
 EXCHANGE = Exchange("any cough?", "No cough.")
 

@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from pcqc.errors import UserError
 from pcqc.evaluation.selection import levelled_off, select
+from pcqc_base.errors import UserError
 
 DEVELOPMENT = "clinic_dev"
 

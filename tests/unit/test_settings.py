@@ -10,8 +10,8 @@ import yaml
 from annotated_types import Ge, Gt, Le
 
 from clinic_env.world import COMPLAINTS, FINDINGS
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.kinds import KINDS
 from pcqc_study.settings import Study, load_study, tracking_uri
 from pcqc_study.settings.consistency import TARGETS

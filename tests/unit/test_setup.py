@@ -11,7 +11,7 @@ import pcqc_gpu.engines.vllm
 from pcqc.jobs import make_roles as setup
 from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.jobs.rl_loop import Run
-from pcqc.settings.placement import EnginePlacement
+from pcqc_base.settings.placement import EnginePlacement
 from pcqc_study.run_job import placed, where_of
 from pcqc_study.settings import load_study
 

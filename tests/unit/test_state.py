@@ -11,11 +11,11 @@ from helpers import in_processes
 from safetensors.torch import load_file
 from small_runs import killed_at
 
-from pcqc.errors import UserError
 from pcqc.models import folder as folders
 from pcqc.models.folder import check_folder, settle
 from pcqc.training import state
 from pcqc.training.state import States, load_state
+from pcqc_base.errors import UserError
 
 
 class Shard:

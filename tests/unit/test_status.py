@@ -10,8 +10,8 @@ import pytest
 from hand_made import finish_all
 from rich.console import Console
 
-from pcqc.system.files import hold, write_atomic, write_jsonl
-from pcqc.system.manifest import hold_folder, lock, make_latest
+from pcqc_base.system.files import hold, write_atomic, write_jsonl
+from pcqc_base.system.manifest import hold_folder, lock, make_latest
 from pcqc_study import status as module
 from pcqc_study import watch
 from pcqc_study.graph import Jobs, log_path

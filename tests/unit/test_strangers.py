@@ -7,8 +7,8 @@ import pytest
 from helpers import make_tokenizer, tiny_model
 
 from pcqc.cases.chat import ChatFormat
-from pcqc.errors import UserError
 from pcqc.models.folder import load_model, load_tokenizer, save_model
+from pcqc_base.errors import UserError
 from pcqc_study.cli import main
 
 RUNS = "from pathlib import Path\nPath('ran').touch()\n"

@@ -16,7 +16,7 @@ from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Scorer
-from pcqc.system.processes import Processes
+from pcqc_base.system.processes import Processes
 
 CASES = [make_case(number) for number in range(5)]
 ROLES = ("actor", "patient")

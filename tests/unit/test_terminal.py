@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from pcqc.system import terminal
+from pcqc_base.system import terminal
 
 HOSTILE = "a\x1b]0;taken\x07\x1b[2J\x9b1m b\r\u202ec é 中\n  d"
 SHOWN = "a\\x1b]0;taken\\x07\\x1b[2J\\x9b1m b\\r\\u202ec é 中\n  d\n"

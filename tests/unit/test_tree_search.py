@@ -8,7 +8,6 @@ from helpers import PROTOCOL, make_case
 from tree_material import SAYS, Critic, make_context
 
 from pcqc.consultation import roll_out
-from pcqc.errors import UserError
 from pcqc.logged.trees import tree_row
 from pcqc.methods.atpo.atpo import Atpo
 from pcqc.methods.atpo.search_and_pruning import search_trees
@@ -17,6 +16,7 @@ from pcqc.methods.atpo.trajectories import trajectories
 from pcqc.methods.base import Services
 from pcqc.methods.sequences import TERMINAL
 from pcqc.training.training_sequence import KL
+from pcqc_base.errors import UserError
 from turn_credit.tree import ADVANTAGES, RunningVariance, atpo, back_up, uncertainty, visits
 
 CASES = [make_case(i) for i in range(3)]

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 FRAGMENTS = [

@@ -9,7 +9,7 @@ from hand_made import finish_job
 from analysis.copied_tables import shown
 from analysis.formats import render
 from analysis.tables import tuning as table
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_study.cli import main
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import load_study

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from analysis.tables.ablations import parent
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.cli import main
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import load_study

@@ -14,7 +14,7 @@ from torch.storage import TypedStorage
 
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.weight_update import WeightUpdate
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_gpu.engines import weight_files, weight_handles
 from pcqc_gpu.engines.vllm import VllmEngine
 from pcqc_gpu.engines.vllm_worker import WeightReceiver

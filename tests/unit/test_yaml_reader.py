@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings import load_study
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -12,16 +12,16 @@ sys.path.insert(0, str(Path(workflow.basedir)))
 
 from snakemake.cli import parse_args
 
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs, log_path
 from pcqc_study.kinds import KINDS
 from pcqc_study.settings import load_study
 from pcqc_study.settings.replicates import replicates
-from pcqc.errors import nearest
-from pcqc.system.files import hold
-from pcqc.system.manifest import MARKER, accepted
-from pcqc.system.terminal import print_anywhere
+from pcqc_base.errors import nearest
+from pcqc_base.system.files import hold
+from pcqc_base.system.manifest import MARKER, accepted
+from pcqc_base.system.terminal import print_anywhere
 
 print_anywhere()
 os.environ.pop("PYTHONOPTIMIZE", None)  # jobs need transformers, which reads docstrings

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
 from pcqc.cases.prompts import Exchange
-from pcqc.errors import UserError
-from pcqc.system.files import sha256_file
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import sha256_file
 from turn_credit import Group, ProcessGroup, critiques_of
 
 PUBLISHED = Path(__file__).with_name("replay.parquet")

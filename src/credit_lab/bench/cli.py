@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pcqc_study.cli
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import write_atomic
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import write_atomic
 from pcqc_study.job_commands import load, run_command
 
 # `analysis` belongs to the checkout: a name so common is not installed.

@@ -16,11 +16,11 @@ from pydantic.dataclasses import dataclass as settings
 
 from credit_lab.bench.probes import Behaviour, behaviour
 from pcqc.consultation import RolloutContext
-from pcqc.errors import UserError
 from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, QuestionGroup
-from pcqc.settings.types import STRICT, Whole
+from pcqc_base.errors import UserError
+from pcqc_base.settings.types import STRICT, Whole
 from pcqc_peers.c3 import C3
 from pcqc_peers.expected_answer import ExpectedAnswer
 from pcqc_peers.turn_credit import TurnCredit

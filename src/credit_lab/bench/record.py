@@ -18,15 +18,15 @@ from pcqc.cases.case import Case
 from pcqc.consultation import Consultation as ConsultationLog
 from pcqc.consultation import Dialogue, RolloutContext, require_answers, roll_out
 from pcqc.determinism import single_threaded
-from pcqc.errors import UserError
 from pcqc.jobs.make_roles import Weights, make_context, make_scorer, role_weights, weights_of
 from pcqc.jobs.rl_loop import policy_sampler
 from pcqc.methods.question_groups import QuestionGroup, score_groups
 from pcqc.methods.reward import correctness
 from pcqc.roles import Scorer
-from pcqc.system.files import sha256_file, write_atomic
-from pcqc.system.manifest import checked, read_manifest, result_of
-from pcqc.task import Task
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import sha256_file, write_atomic
+from pcqc_base.system.manifest import checked, read_manifest, result_of
+from pcqc_base.task import Task
 from pcqc_clinic.known_world import heard
 from pcqc_clinic.world import load_world
 from pcqc_peers.beliefs import actor_beliefs, scorer_beliefs

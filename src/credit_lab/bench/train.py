@@ -12,8 +12,8 @@ from credit_lab.bench.methods import CreditedQuestions, CreditedTurns, credits_o
 from credit_lab.bench.score import reader_of
 from credit_lab.bench.table import markdown
 from pcqc.logged.updates import EVENTS, TIMES, read_updates
-from pcqc.settings import Method
-from pcqc.system.manifest import checked, read_manifest
+from pcqc_base.settings import Method
+from pcqc_base.system.manifest import checked, read_manifest
 from pcqc_clinic.jobs import train as training
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import perform, run_job, task_of

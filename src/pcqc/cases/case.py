@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pcqc.cases.public_case import PublicCase
-from pcqc.errors import UserError, one_line
-from pcqc.system.files import read_jsonl, write_jsonl
+from pcqc_base.errors import UserError, one_line
+from pcqc_base.system.files import read_jsonl, write_jsonl
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pcqc.cases.prompts import (
 )
 from pcqc.cases.public_case import PublicCase
 from pcqc.cases.text_encoder import TextEncoder
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 
 class ChatFormat:

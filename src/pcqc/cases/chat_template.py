@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pcqc.cases.prompts import THINK_CLOSE, THINK_OPEN
-from pcqc.errors import UserError, one_line, reason
+from pcqc_base.errors import UserError, one_line, reason
 
 SYSTEM, USER, RESPONSE, ANSWER = (f"\u2402{n}\u2403" for n in ("system", "user", "said", "told"))
 TURNS = (("system", SYSTEM), ("user", USER), ("assistant", RESPONSE), ("user", ANSWER))

@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.errors import UserError
-from pcqc.settings.types import STRICT
-from pcqc.system.files import read_jsonl
+from pcqc_base.errors import UserError
+from pcqc_base.settings.types import STRICT
+from pcqc_base.system.files import read_jsonl
 
 Text = Annotated[str, Field(pattern=r"\S")]  # not blank
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import Any
 
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 # Breaks a marker in text from outside. A lone surrogate is in no text that can be encoded.
 BREAK = "\ud800"

@@ -12,7 +12,7 @@ from pcqc.cases.case import Case
 from pcqc.cases.prompts import Action, Exchange
 from pcqc.cases.public_case import PublicCase
 from pcqc.engines.base import Completion, Failure
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 Ending = Literal[
     "answer", "invalid_answer", "no_action", "turn_limit", "token_limit", "patient_failed"

@@ -12,7 +12,7 @@ from pcqc.engines.base import Completion, Failure
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.seeds import stream
-from pcqc.settings import Protocol
+from pcqc_base.settings import Protocol
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from pcqc.settings import Decoding
-from pcqc.system.processes import SINGLE_PROCESS, Processes
+from pcqc_base.settings import Decoding
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
 
 if TYPE_CHECKING:
     import torch

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from pcqc.engines.base import Sampling
-from pcqc.errors import UserError
 from pcqc.seeds import uniform
+from pcqc_base.errors import UserError
 
 
 def draw(

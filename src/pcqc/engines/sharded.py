@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, WrappedEngine
-from pcqc.system.processes import Processes
+from pcqc_base.system.processes import Processes
 
 
 def share_out(roles: Iterable[Any], processes: Processes) -> None:

@@ -11,7 +11,7 @@ from typing import cast
 import torch
 
 from pcqc.engines.base import Engine
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 TOKENS = 64  # log-probabilities compared on each prompt
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext, require_answers, roll_out
 from pcqc.evaluation.predictions import SCHEMA, write_table
-from pcqc.system.files import write_jsonl
+from pcqc_base.system.files import write_jsonl
 
 CASES_AT_ONCE = 256  # of each process
 

@@ -16,9 +16,9 @@ from pcqc.consultation import (
     require_answers,
     roll_out,
 )
-from pcqc.errors import UserError
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Scorer
+from pcqc_base.errors import UserError
 from turn_credit.arithmetic import same_state_credit
 
 STAGE = "continuation"

@@ -15,9 +15,9 @@ from typing import Protocol
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.engines.base import Engine, Failure, Request, Sampling
-from pcqc.errors import UserError, one_line
 from pcqc.seeds import stream
-from pcqc.system.files import of_cell, read_bytes
+from pcqc_base.errors import UserError, one_line
+from pcqc_base.system.files import of_cell, read_bytes
 
 CRITERIA = ("supported", "confined", "free")
 AGREEMENT, REVIEW = "agreement", "review"  # in place of a single judge's name

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pcqc.errors import UserError
-from pcqc.system.files import write_atomic
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import write_atomic
 
 SCHEMA = pa.schema(
     [

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 CRITERION = "highest development accuracy; of equals the fewest inquiry turns; then the earliest"
 

@@ -16,7 +16,6 @@ from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext
 from pcqc.determinism import single_threaded
 from pcqc.engines.sharded import share_out
-from pcqc.errors import UserError
 from pcqc.evaluation.choice import EARLY, MAIN, UNGROUNDED, selected_success
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.evaluation.predictions import write_table
@@ -28,10 +27,11 @@ from pcqc.jobs.make_roles import (
     selected_weights,
 )
 from pcqc.roles import Scorer
-from pcqc.system.files import digest, read_json, write_json
-from pcqc.system.processes import SINGLE_PROCESS, Processes
-from pcqc.system.progress import Progress
-from pcqc.task import Task
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import digest, read_json, write_json
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
+from pcqc_base.system.progress import Progress
+from pcqc_base.task import Task
 
 CANDIDATES = pa.schema(
     [

@@ -10,9 +10,9 @@ from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.jobs.make_roles import make_weight_update
 from pcqc.roles import Scorer
-from pcqc.system.processes import Processes
-from pcqc.task import Task
 from pcqc.training.policy import Policy
+from pcqc_base.system.processes import Processes
+from pcqc_base.task import Task
 
 
 class Engines:

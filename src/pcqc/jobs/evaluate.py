@@ -6,9 +6,9 @@ from pcqc.determinism import single_threaded
 from pcqc.engines.sharded import share_out
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.jobs.make_roles import checked_cases, checkpoint_weights, make_context, selected_weights
-from pcqc.system.processes import SINGLE_PROCESS, Processes
-from pcqc.system.progress import Progress
-from pcqc.task import Task
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
+from pcqc_base.system.progress import Progress
+from pcqc_base.task import Task
 
 
 def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict:

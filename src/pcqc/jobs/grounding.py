@@ -20,9 +20,9 @@ from pcqc.evaluation.grounding import (
 from pcqc.evaluation.predictions import read_table
 from pcqc.jobs.continuation import CANDIDATES
 from pcqc.jobs.make_roles import chat_format, checked_cases, make_engine, role_weights, weights_of
-from pcqc.system.files import csv_text, no_formula, write_atomic
-from pcqc.system.manifest import checked
-from pcqc.task import Task
+from pcqc_base.system.files import csv_text, no_formula, write_atomic
+from pcqc_base.system.manifest import checked
+from pcqc_base.task import Task
 
 Key = tuple[str, int]  # case id and candidate
 Votes = dict[str, list[Judgement]]  # judge -> what it says of every answer

@@ -1,7 +1,7 @@
 """Pretrained models of a real study, put where its jobs look for them."""
 
 from pcqc.models.pretrained import install
-from pcqc.task import Task
+from pcqc_base.task import Task
 
 
 def run(task: Task) -> None:

@@ -1,8 +1,8 @@
 """The actor's system message: the study's own, or the one that its published cases carry."""
 
-from pcqc.system.files import read_bytes
-from pcqc.system.manifest import checked
-from pcqc.task import Task
+from pcqc_base.system.files import read_bytes
+from pcqc_base.system.manifest import checked
+from pcqc_base.task import Task
 
 
 def instruction(task: Task) -> str:

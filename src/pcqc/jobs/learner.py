@@ -5,9 +5,9 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from pcqc.models.folder import save_model
-from pcqc.system.processes import Processes
-from pcqc.task import DEEPSPEED, Where
 from pcqc.training.backend import Backend, MakeBackend, adamw_backend, model_weights
+from pcqc_base.system.processes import Processes
+from pcqc_base.task import DEEPSPEED, Where
 
 
 def make_backend(where: Where, processes: Processes) -> MakeBackend:

@@ -14,16 +14,16 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Engine
 from pcqc.engines.weight_update import WeightUpdate
-from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import check_folder, end_tokens, load_model, load_tokenizer
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc.settings.models import Server
-from pcqc.system.files import read_json, sha256_file
-from pcqc.system.manifest import checked, read_manifest
-from pcqc.system.processes import require_gpu
-from pcqc.task import SERVER, VLLM, Task
 from pcqc.training.policy import Policy
+from pcqc_base.errors import UserError
+from pcqc_base.settings.models import Server
+from pcqc_base.system.files import read_json, sha256_file
+from pcqc_base.system.manifest import checked, read_manifest
+from pcqc_base.system.processes import require_gpu
+from pcqc_base.task import SERVER, VLLM, Task
 
 SYNC_PROMPTS = 4
 # How far rounding alone may set two implementations apart in a log-probability, on average: the

@@ -8,7 +8,6 @@ from contextlib import contextmanager, nullcontext
 from pcqc.cases.case import Case
 from pcqc.cases.order import batch_of_step
 from pcqc.consultation.turns import RolloutContext
-from pcqc.errors import UserError, nearest
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.evaluation.selection import levelled_off
 from pcqc.jobs.engines import Engines
@@ -25,13 +24,14 @@ from pcqc.logged.updates import event_row
 from pcqc.methods.base import SERVICES, Services, World
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.roles.actor import Actor
-from pcqc.settings import Decoding
-from pcqc.system.machine import now
-from pcqc.system.processes import Processes
-from pcqc.system.progress import Phases, Progress
-from pcqc.task import Task
 from pcqc.training.policy import Policy
 from pcqc.training.state import States, load_state
+from pcqc_base.errors import UserError, nearest
+from pcqc_base.settings import Decoding
+from pcqc_base.system.machine import now
+from pcqc_base.system.processes import Processes
+from pcqc_base.system.progress import Phases, Progress
+from pcqc_base.task import Task
 
 # Cases and the dialogues on them -> further numbers of a validation.
 Measure = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]

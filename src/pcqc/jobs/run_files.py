@@ -18,12 +18,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import Evaluation, dialogue_row
 from pcqc.logged.updates import EVENTS, TIMES, apart
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.models.folder import MANIFEST, check_folder
-from pcqc.system.files import describe, read_bytes, read_json, sha256_file, write_json
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import describe, read_bytes, read_json, sha256_file, write_json
 
 RECORDS = (EVENTS, TIMES, "consultations")  # of every run; a method may add its own
 

@@ -1,9 +1,9 @@
 """Selection of a run's checkpoint: a job of a moment, so it imports no model."""
 
 from pcqc.evaluation.selection import select
-from pcqc.system.files import write_json
-from pcqc.system.manifest import read_manifest
-from pcqc.task import Task
+from pcqc_base.system.files import write_json
+from pcqc_base.system.manifest import read_manifest
+from pcqc_base.task import Task
 
 
 def run(task: Task) -> None:

@@ -7,17 +7,17 @@ from pathlib import Path
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.order import batches_per_pass
 from pcqc.determinism import single_threaded
-from pcqc.errors import UserError
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.make_roles import chat_format, role_weights
 from pcqc.models.folder import MANIFEST, check_folder, load_model, save_folder, save_model
-from pcqc.system.files import write_jsonl
-from pcqc.system.manifest import checked
-from pcqc.system.processes import SINGLE_PROCESS, Processes
-from pcqc.task import Task
 from pcqc.training.batching import TokenModel
 from pcqc.training.sft import examples_of, read_conversations, sft_plan
 from pcqc.training.supervised import Example, train_supervised
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import write_jsonl
+from pcqc_base.system.manifest import checked
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
+from pcqc_base.task import Task
 
 
 def run(task: Task, processes: Processes = SINGLE_PROCESS) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pcqc.determinism import single_threaded
 from pcqc.jobs.rl_loop import Run
 from pcqc.methods.base import World
-from pcqc.system.processes import SINGLE_PROCESS, Processes
-from pcqc.task import Task
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
+from pcqc_base.task import Task
 
 
 def run(

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcqc.system.files import read_jsonl
-from pcqc.system.machine import now
+from pcqc_base.system.files import read_jsonl
+from pcqc_base.system.machine import now
 
 if TYPE_CHECKING:
     from pcqc.training.policy import UpdateReport

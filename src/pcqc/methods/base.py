@@ -1,7 +1,7 @@
 """What a method of reinforcement learning is, and what a run lends it.
 
 A method is its settings and the functions of `RlMethod` below; the training loop knows no more.
-`Method` of `pcqc.settings.method` has what plans and tables ask: `needs`, `work`, `size`, `words`.
+`Method` of `pcqc_base.settings.method` has the settings that every method has.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext, Turn
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.roles import Scorer
-from pcqc.settings import Method, Rl
+from pcqc_base.settings import Method, Rl
 
 if TYPE_CHECKING:
     from pcqc.training.backend import MakeBackend

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass as settings
 
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import QuestionGroup
-from pcqc.settings.types import STRICT
+from pcqc_base.settings.types import STRICT
 from turn_credit.arithmetic import executed_local_credit
 
 

@@ -18,8 +18,8 @@ from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.reward import correctness
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL, executed_sequences
-from pcqc.settings.types import STRICT, Count
 from pcqc.training.training_sequence import KL, TrainingSequence
+from pcqc_base.settings.types import STRICT, Count
 from turn_credit.arithmetic import terminal_advantages
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from pcqc.methods.question_groups import (
     supervised_states,
 )
 from pcqc.methods.sequences import QUESTION, candidate_sequences, executed_sequences
-from pcqc.settings.types import STRICT, Weight
 from pcqc.training.training_sequence import TrainingSequence
+from pcqc_base.settings.types import STRICT, Weight
 from turn_credit.arithmetic import THRESHOLD, Divisor, pooled_variance, same_state_credit
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation
-from pcqc.errors import UserError
 from pcqc.logged.rollouts import rollout_metrics
+from pcqc_base.errors import UserError
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from pcqc.settings import Method
+from pcqc_base.settings import Method
 
 
 class Sft(Method):

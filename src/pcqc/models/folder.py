@@ -12,9 +12,9 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pcqc.errors import UserError, few, one_line
-from pcqc.system.files import describe, read_json, sha256_file, sync, write_json
-from pcqc.system.json_shapes import FolderManifest, GenerationConfig
+from pcqc_base.errors import UserError, few, one_line
+from pcqc_base.system.files import describe, read_json, sha256_file, sync, write_json
+from pcqc_base.system.json_shapes import FolderManifest, GenerationConfig
 
 if TYPE_CHECKING:
     import torch

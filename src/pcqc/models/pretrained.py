@@ -11,12 +11,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, cast
 
-from pcqc.errors import UserError, one_line, reason
 from pcqc.models.folder import quiet, require_all, require_finite, save_folder, save_model
-from pcqc.settings import Pretrained
-from pcqc.system.checkout import local_folder
-from pcqc.system.files import read_json, sha256_file
-from pcqc.system.json_shapes import WeightIndex
+from pcqc_base.errors import UserError, one_line, reason
+from pcqc_base.settings import Pretrained
+from pcqc_base.system.checkout import local_folder
+from pcqc_base.system.files import read_json, sha256_file
+from pcqc_base.system.json_shapes import WeightIndex
 
 INDEX = "model.safetensors.index.json"  # of weights in several files
 # The files of a model: weights, configuration, tokenizer. No pickled weights and no code.

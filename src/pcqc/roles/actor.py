@@ -5,7 +5,7 @@ from typing import cast
 
 from pcqc.cases.chat import ChatFormat
 from pcqc.engines.base import Completion, Engine, Request, Sampling
-from pcqc.settings import Decoding
+from pcqc_base.settings import Decoding
 
 
 class Actor:

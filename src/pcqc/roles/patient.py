@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pcqc.cases.chat import ChatFormat
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling
-from pcqc.settings import Decoding
+from pcqc_base.settings import Decoding
 
 
 @dataclass(frozen=True)

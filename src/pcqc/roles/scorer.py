@@ -9,7 +9,7 @@ from pcqc.cases.prompts import Exchange, scorer_prompt
 from pcqc.cases.public_case import PublicCase
 from pcqc.cases.text_encoder import TextEncoder
 from pcqc.engines.base import Engine, Failure
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 Evidence = tuple[PublicCase, tuple[Exchange, ...]]  # a case with the exchanges so far
 Key = tuple[str, tuple[str, ...]]  # quoted prompt and labels, which determine what is read

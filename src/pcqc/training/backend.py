@@ -8,13 +8,13 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import torch
 
-from pcqc.errors import UserError
-from pcqc.settings import Rl, Sft
-from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.training.batching import HasSelected, HasTokens, Padded, micro_batches
 from pcqc.training.state import ModelState, Part
 from pcqc.training.token_trees import TokenTree, merge_prefixes, pad_token_trees
 from pcqc.training.tree_attention import padded_length
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Rl, Sft
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
 
 T = TypeVar("T", bound=HasTokens)
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from pcqc.errors import UserError
-from pcqc.settings import Rl
 from pcqc.training.backend import (
     MakeBackend,
     adamw_backend,
@@ -21,6 +19,8 @@ from pcqc.training.kl import kl_estimate
 from pcqc.training.mismatch import Ratios, statistics
 from pcqc.training.policy_loss import Clip, clipped_policy_loss, ratio_statistics
 from pcqc.training.training_sequence import KL, Term, TrainingSequence, token_counts
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Rl
 
 
 @dataclass

@@ -5,7 +5,7 @@ from typing import Any, cast
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from pcqc.settings.placement import LOGITS
+from pcqc_base.settings.placement import LOGITS
 
 
 class ScoringHead(torch.nn.Linear):

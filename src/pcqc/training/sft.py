@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 
 from pcqc.cases.order import batch_of_step, batches_per_pass
-from pcqc.errors import UserError
-from pcqc.settings import Sft
-from pcqc.system.files import read_jsonl
 from pcqc.training.supervised import Example, Plan
 from pcqc.training.training_sequence import pack_turns
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Sft
+from pcqc_base.system.files import read_jsonl
 
 
 @dataclass(frozen=True)

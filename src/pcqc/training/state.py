@@ -19,10 +19,10 @@ from typing import Protocol
 import torch
 from safetensors.torch import load_file, save_file
 
-from pcqc.errors import UserError
 from pcqc.models.folder import check_folder, disk_problems_named, save_folder, settle, unfinished
-from pcqc.system.files import read_json
-from pcqc.system.processes import SINGLE_PROCESS, Processes
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_json
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
 
 
 class Part(Protocol):

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pcqc.errors import UserError
-from pcqc.system.progress import Progress
 from pcqc.training.backend import Backend, share
 from pcqc.training.batching import pad, take_selected
 from pcqc.training.state import States, load_state
+from pcqc_base.errors import UserError
+from pcqc_base.system.progress import Progress
 
 
 @dataclass(frozen=True)

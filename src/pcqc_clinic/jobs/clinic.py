@@ -4,8 +4,8 @@ from dataclasses import replace
 from itertools import chain
 
 from pcqc.cases.case import read_cases, write_cases
-from pcqc.system.manifest import checked
-from pcqc.task import Task
+from pcqc_base.system.manifest import checked
+from pcqc_base.task import Task
 from pcqc_clinic.build import TRAINING, draw_cases, draw_conversations
 from pcqc_clinic.world import make_world, save_world
 

@@ -7,9 +7,9 @@ from pcqc.cases.case import Case
 from pcqc.jobs import continuation
 from pcqc.jobs.continuation import StateSet, StudiedCheckpoint
 from pcqc.roles import Patient
-from pcqc.system.manifest import checked
-from pcqc.system.processes import SINGLE_PROCESS, Processes
-from pcqc.task import Task
+from pcqc_base.system.manifest import checked
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
+from pcqc_base.task import Task
 from pcqc_clinic.ungrounded import UngroundedPatient
 from pcqc_clinic.world import load_world
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pcqc.evaluation.grounding import Answered
 from pcqc.jobs import grounding
-from pcqc.system.manifest import checked
-from pcqc.task import Task
+from pcqc_base.system.manifest import checked
+from pcqc_base.task import Task
 from pcqc_clinic.judge import ClinicJudge
 from pcqc_clinic.world import load_world
 

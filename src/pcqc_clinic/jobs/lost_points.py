@@ -14,9 +14,9 @@ from pcqc.jobs.make_roles import (
     make_context,
     role_weights,
 )
-from pcqc.system.manifest import checked, read_manifest
-from pcqc.system.progress import Progress
-from pcqc.task import Task
+from pcqc_base.system.manifest import checked, read_manifest
+from pcqc_base.system.progress import Progress
+from pcqc_base.task import Task
 from pcqc_clinic.lost_points import split
 from pcqc_clinic.world import PLACES, load_world, require_of_world
 

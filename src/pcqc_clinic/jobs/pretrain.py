@@ -1,7 +1,7 @@
 """The clinic's base model, trained from scratch."""
 
-from pcqc.system.manifest import checked
-from pcqc.task import Task
+from pcqc_base.system.manifest import checked
+from pcqc_base.task import Task
 from pcqc_clinic.pretrain import pretrain
 from pcqc_clinic.world import load_world
 

@@ -5,9 +5,9 @@ from functools import partial
 from clinic_env.posterior import Values
 from pcqc.jobs import train
 from pcqc.jobs.make_roles import checked_cases
-from pcqc.system.manifest import checked
-from pcqc.system.processes import SINGLE_PROCESS, Processes
-from pcqc.task import Task
+from pcqc_base.system.manifest import checked
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
+from pcqc_base.task import Task
 from pcqc_clinic.quality import early_quality
 from pcqc_clinic.world import load_world, require_of_world
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from pcqc.errors import reason
+from pcqc_base.errors import reason
 
 KEPT = 1000  # lines
 PATIENCE = 2.0  # seconds in which a process that has ended is heard to its end

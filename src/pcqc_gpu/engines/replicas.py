@@ -17,8 +17,8 @@ import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, TimeoutError
 
 from pcqc.engines.base import Failure
-from pcqc.errors import UserError, one_line
-from pcqc.settings import Server
+from pcqc_base.errors import UserError, one_line
+from pcqc_base.settings import Server
 
 # The same request may succeed later.
 TRANSIENT = (408, 425, 429, *range(500, 600))

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ticket, vllm_seed
-from pcqc.errors import UserError
 from pcqc.models.folder import MANIFEST
-from pcqc.settings import Server
-from pcqc.system.files import read_json
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Server
+from pcqc_base.system.files import read_json
 from pcqc_gpu.engines.replicas import Read, Replica, Replicas
 
 COMPLETIONS = "/v1/completions"

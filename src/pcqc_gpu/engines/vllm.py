@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from pcqc.engines.base import Completion, Engine, Request, Sampling, Ticket, vllm_seed
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_gpu.engines import weight_files, weight_handles
 from pcqc_gpu.engines.vllm_start import start
 from pcqc_gpu.engines.weight_checksums import noted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_gpu.engines.overheard import overhear
 
 # Set by launchers of several processes; vLLM would take itself for one of those processes.

@@ -14,9 +14,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from pcqc.errors import UserError
-from pcqc.system.files import held, hold
-from pcqc.system.processes import SINGLE_PROCESS, Processes
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import held, hold
+from pcqc_base.system.processes import SINGLE_PROCESS, Processes
 
 MEMORY = Path("/dev/shm")
 PREFIX, LOCK = "pcqc-weights-", "lock"

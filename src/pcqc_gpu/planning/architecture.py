@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pcqc.errors import UserError
-from pcqc.settings import Method, Pretrained
-from pcqc.system.checkout import local_folder
-from pcqc.system.files import read_json
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Method, Pretrained
+from pcqc_base.system.checkout import local_folder
+from pcqc_base.system.files import read_json
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import Study
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pcqc.errors import UserError
-from pcqc.settings import EnginePlacement
+from pcqc_base.errors import UserError
+from pcqc_base.settings import EnginePlacement
 from pcqc_gpu.planning.architecture import architecture
 from pcqc_gpu.planning.devices import device_gib
 from pcqc_gpu.planning.memory import (

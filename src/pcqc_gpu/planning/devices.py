@@ -1,6 +1,6 @@
 """Kinds of devices and their memory."""
 
-from pcqc.errors import UserError, nearest
+from pcqc_base.errors import UserError, nearest
 
 GIB = 2**30
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pcqc.system.files import read_json
+from pcqc_base.system.files import read_json
 from pcqc_gpu.planning.storage import checkpoints
 from pcqc_study.settings import Study
 

@@ -8,8 +8,8 @@ micro-batches in fp32. A learner in fp32 has 4 of weights, 4 of gradients and 8 
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pcqc.settings import EnginePlacement, Method
-from pcqc.settings.placement import BUCKET, LOGITS
+from pcqc_base.settings import EnginePlacement, Method
+from pcqc_base.settings.placement import BUCKET, LOGITS
 from pcqc_gpu.planning.architecture import BYTES, Architecture, architecture
 from pcqc_gpu.planning.devices import GIB, device_gib
 from pcqc_gpu.planning.trainings import fine_tunings, trained

@@ -1,6 +1,6 @@
 """Disk: sizes and numbers of checkpoints and resumable states."""
 
-from pcqc.settings import Method
+from pcqc_base.settings import Method
 from pcqc_gpu.planning.architecture import BYTES, architecture
 from pcqc_gpu.planning.devices import GIB
 from pcqc_gpu.planning.trainings import fine_tunings, trained

@@ -1,6 +1,6 @@
 """What a study trains: courses of SFT, and methods."""
 
-from pcqc.settings import Method
+from pcqc_base.settings import Method
 from pcqc_study.settings import Study
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
-from pcqc.errors import UserError
 from pcqc.evaluation.predictions import read_predictions, write_table
 from pcqc.logged.updates import EVENTS, TIMES, read_updates
-from pcqc.system.files import read_json, sha256_file, write_json
-from pcqc.system.manifest import (
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_json, sha256_file, write_json
+from pcqc_base.system.manifest import (
     MANIFEST,
     STATE,
     begin,
@@ -20,7 +20,7 @@ from pcqc.system.manifest import (
     read_manifest,
     write_manifest,
 )
-from pcqc.task import Task
+from pcqc_base.task import Task
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.mlflow_mirror.finished import read_collected, read_record
 from pcqc_study.mlflow_mirror.join_collections import check_start, join, key

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlencode
 
-from pcqc.system.files import digest, read_json, read_jsonl, sha256_file
-from pcqc.system.manifest import MANIFEST, checked, read_manifest
+from pcqc_base.system.files import digest, read_json, read_jsonl, sha256_file
+from pcqc_base.system.manifest import MANIFEST, checked, read_manifest
 from pcqc_study.graph import latest
 from pcqc_study.settings import START, Study
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pcqc.errors import UserError
 from pcqc.evaluation.predictions import write_table
+from pcqc_base.errors import UserError
 from pcqc_study.graph import latest
 from pcqc_study.settings import START, Study
 

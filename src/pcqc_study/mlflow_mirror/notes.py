@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pcqc.settings import Method
+from pcqc_base.settings import Method
 from pcqc_study import describe
 from pcqc_study.mlflow_mirror import page
 from pcqc_study.mlflow_mirror.finished import FinishedRun

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcqc.errors import UserError
-from pcqc.system.files import hold
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import hold
 from pcqc_study.mlflow_mirror import notes
 from pcqc_study.mlflow_mirror.mlflow_store import (
     SQLITE,

@@ -8,7 +8,7 @@ from statistics import mean
 from typing import Any
 
 from pcqc.logged.updates import EVENTS, TIMES, joined
-from pcqc.system.files import digest
+from pcqc_base.system.files import digest
 from pcqc_study.fingerprint import flat
 from pcqc_study.mlflow_mirror.finished import FinishedRun, milliseconds
 from pcqc_study.settings import Study

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pcqc.errors import UserError
 from pcqc.logged.updates import EVENTS, TIMES, joined
-from pcqc.system.files import held
-from pcqc.system.manifest import lock
-from pcqc.system.terminal import complain
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import held
+from pcqc_base.system.manifest import lock
+from pcqc_base.system.terminal import complain
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror.finished import milliseconds

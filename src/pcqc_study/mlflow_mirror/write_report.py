@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcqc.system.manifest import checked, read_manifest
-from pcqc.task import Task
+from pcqc_base.system.manifest import checked, read_manifest
+from pcqc_base.task import Task
 from pcqc_study.mlflow_mirror import notes
 from pcqc_study.mlflow_mirror.mlflow_store import (
     Store,

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from itertools import starmap
 from typing import TYPE_CHECKING
 
-from pcqc.system.files import write_json
-from pcqc.task import Task
+from pcqc_base.system.files import write_json
+from pcqc_base.task import Task
 from pcqc_study.mlflow_mirror import notes, page, values, write_models
 from pcqc_study.mlflow_mirror.finished import FinishedRun, read_finished
 from pcqc_study.mlflow_mirror.mlflow_store import (

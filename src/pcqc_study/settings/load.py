@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pcqc.errors import UserError, nearest
-from pcqc.settings.method import Method, method_class
-from pcqc.settings.training import Rl
-from pcqc.settings.types import Name
-from pcqc.system.checkout import ROOT
+from pcqc_base.errors import UserError, nearest
+from pcqc_base.settings.method import Method, method_class
+from pcqc_base.settings.training import Rl
+from pcqc_base.settings.types import Name
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings.consistency import contradictions
 from pcqc_study.settings.study import Study
 from pcqc_study.settings.yaml_reader import SettingsFile, build, read_settings

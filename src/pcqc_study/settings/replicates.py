@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from pcqc.errors import UserError
-from pcqc.settings.models import Models
+from pcqc_base.errors import UserError
+from pcqc_base.settings.models import Models
 from pcqc_study.settings.load import load_study
 from pcqc_study.settings.study import Study
 

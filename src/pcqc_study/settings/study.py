@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.errors import UserError, nearest
-from pcqc.settings.data import Benchmark, Clinic, Data, RawFile
-from pcqc.settings.method import Method
-from pcqc.settings.models import (
+from pcqc_base.errors import UserError, nearest
+from pcqc_base.settings.data import Benchmark, Clinic, Data, RawFile
+from pcqc_base.settings.method import Method
+from pcqc_base.settings.models import (
     ADDRESS,
     Decoding,
     Engine,
@@ -21,9 +21,9 @@ from pcqc.settings.models import (
     ScratchModel,
     Servers,
 )
-from pcqc.settings.placement import Assumptions, Placement
-from pcqc.settings.training import Protocol, Rl, Sft
-from pcqc.settings.types import STRICT, Count, Name, Positive, Seconds, Some, Title, matching
+from pcqc_base.settings.placement import Assumptions, Placement
+from pcqc_base.settings.training import Protocol, Rl, Sft
+from pcqc_base.settings.types import STRICT, Count, Name, Positive, Seconds, Some, Title, matching
 
 START = "shared_sft"  # the method whose weights every trained run starts from
 STORE = (

@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from pcqc.errors import UserError
-from pcqc.settings.method import Method
-from pcqc.system.files import write_atomic
+from pcqc_base.errors import UserError
+from pcqc_base.settings.method import Method
+from pcqc_base.system.files import write_atomic
 from pcqc_study.settings.load import load_study, study_path, variations
 from pcqc_study.settings.study import Study
 from pcqc_study.settings.yaml_reader import read_settings

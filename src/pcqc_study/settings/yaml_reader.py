@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pydantic
 import yaml
 
-from pcqc.errors import UserError, nearest
+from pcqc_base.errors import UserError, nearest
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from real_data import lay_down
 
 from pcqc.models.folder import load_tokenizer, save_model
 from pcqc.models.pretrained import install
-from pcqc.settings import Benchmark, Data, Models, Pretrained, Protocol, RawFile
+from pcqc_base.settings import Benchmark, Data, Models, Pretrained, Protocol, RawFile
 from pcqc_study.settings import Study, load_study
 
 LIMIT = 160  # the short cases' prompts have 141 tokens

@@ -16,8 +16,8 @@ from pcqc.consultation import roll_out
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.settings import Benchmark
 from pcqc.training.training_sequence import TrainingSequence
+from pcqc_base.settings import Benchmark
 from pcqc_clinic.tokenizer import make_tokenizer
 from pcqc_clinic.world import as_case, make_world
 from pcqc_study.settings import load_study

@@ -7,12 +7,12 @@ from helpers import INSTRUCTION, changed
 from real_data import convert, lay_down, prepare
 
 from pcqc.cases.case import read_cases
-from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.jobs.make_roles import chat_format
-from pcqc.settings import RawFile
-from pcqc.system.files import read_json, read_jsonl
-from pcqc.system.manifest import read_manifest
+from pcqc_base.errors import UserError
+from pcqc_base.settings import RawFile
+from pcqc_base.system.files import read_json, read_jsonl
+from pcqc_base.system.manifest import read_manifest
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.run_job import latest_task, run_job
 

@@ -10,8 +10,8 @@ from stub_server import Stub, replies_of
 from workplace import CORES, Workplace
 
 from pcqc.cases.case import read_cases
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import read_jsonl
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import read_jsonl
 
 # `test_new_study.py` has what `pcqc init` writes, `test_prepare.py` real cases, `test_docs_run.py`
 # the workflow and its report.

@@ -15,11 +15,11 @@ from real_data import convert, lay_down, prepare, prepared
 from data_prep.convert import convert_file
 from pcqc.cases.case import read_cases
 from pcqc.cases.chat import ChatFormat
-from pcqc.errors import UserError
 from pcqc.models.folder import load_tokenizer, save_model
-from pcqc.settings import Pretrained, RawFile
-from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Pretrained, RawFile
+from pcqc_base.system.files import read_json, read_jsonl
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.run_job import run_job
 

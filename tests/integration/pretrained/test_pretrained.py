@@ -13,13 +13,13 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import scorer_prompt
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.transformers import TransformersEngine
-from pcqc.errors import UserError
 from pcqc.models.folder import check_folder, load_model, load_tokenizer
 from pcqc.models.pretrained import download, install, locate
 from pcqc.roles import Scorer
-from pcqc.settings import Pretrained
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import read_json
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Pretrained
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import read_json
 
 REVISION = "c1899de289a04d12100db370d81485cdf75e47ca"
 

@@ -11,9 +11,9 @@ import pytest
 from torch.cuda import is_available as find_gpu
 from workplace import Workplace
 
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import read_json, read_jsonl
-from pcqc.system.manifest import read_manifest
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import read_json, read_jsonl
+from pcqc_base.system.manifest import read_manifest
 
 pytestmark = pytest.mark.slow
 NAME = "few"

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from pcqc.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings import load_study
 
 

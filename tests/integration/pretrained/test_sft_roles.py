@@ -8,10 +8,10 @@ from hand_made import finish_job, folder_of
 from helpers import changed, make_tokenizer, tiny_model
 from real_data import prepare
 
-from pcqc.errors import UserError
 from pcqc.models.folder import save_model
-from pcqc.settings import Pretrained
-from pcqc.system.files import read_jsonl, sha256_file
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Pretrained
+from pcqc_base.system.files import read_jsonl, sha256_file
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.run_job import run_job
 

@@ -9,10 +9,10 @@ from helpers import make_tokenizer, tiny_model
 from safetensors.torch import load_file, save_file
 from transformers import Glm4MoeConfig, Glm4MoeForCausalLM
 
-from pcqc.errors import UserError
 from pcqc.models.folder import load_model, save_model
 from pcqc.models.pretrained import install
-from pcqc.settings import Pretrained
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Pretrained
 
 UP = "model.layers.0.mlp.up_proj.weight"  # [48, 32] in the tiny model
 BIAS = "model.layers.1.mlp.gate.e_score_correction_bias"

@@ -10,9 +10,9 @@ from hand_made import finish_job
 from helpers import changed
 from tracked import collect, ids, mirror
 
-from pcqc.errors import UserError
-from pcqc.system.files import read_json, write_json
-from pcqc.system.manifest import MANIFEST, MARKER, STATE
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_json, write_json
+from pcqc_base.system.manifest import MANIFEST, MARKER, STATE
 from pcqc_study.graph import latest
 from pcqc_study.mlflow_mirror.collect import add
 from pcqc_study.mlflow_mirror.mlflow_store import open_store

@@ -15,8 +15,8 @@ from run_folders import write_run
 from small_runs import killed_at
 from tracked import ids, mirror
 
-from pcqc.errors import UserError
-from pcqc.system.files import read_json, sha256_file, write_json
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_json, sha256_file, write_json
 from pcqc_study.graph import latest
 from pcqc_study.mlflow_mirror import notes, page, prepare, write_runs
 from pcqc_study.mlflow_mirror.finished import read_finished

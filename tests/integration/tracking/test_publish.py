@@ -7,8 +7,8 @@ import pytest
 from hand_made import finish_job, folder_of
 from tracked import publish
 
-from pcqc.errors import UserError
-from pcqc.system.files import write_atomic
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import write_atomic
 from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, open_store
 
 

@@ -4,9 +4,9 @@ from contextlib import closing
 
 import pytest
 
-from pcqc.errors import UserError
 from pcqc.jobs.run_files import RunRecord
-from pcqc.system.files import sha256_file
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import sha256_file
 
 
 def rows(path):

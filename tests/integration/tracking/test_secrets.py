@@ -7,7 +7,7 @@ from hand_made import finish_job, folder_of
 from helpers import SECRET_ADDRESS, SECRETS
 from tracked import collect, mirror, publish
 
-from pcqc.system.files import write_atomic
+from pcqc_base.system.files import write_atomic
 from pcqc_study.mlflow_mirror.prepare import prepare
 
 

@@ -14,7 +14,7 @@ from helpers import free_port
 from run_folders import make_study, write_study
 from tracked import ids, mirror
 
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror.finished import read_record

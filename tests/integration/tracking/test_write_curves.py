@@ -10,10 +10,10 @@ from helpers import free_port
 from run_folders import make_study
 from tracked import mirror
 
-from pcqc.errors import UserError
-from pcqc.system.files import hold, write_jsonl
-from pcqc.system.machine import now
-from pcqc.system.manifest import hold_folder
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import hold, write_jsonl
+from pcqc_base.system.machine import now
+from pcqc_base.system.manifest import hold_folder
 from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror import write_curves
 from pcqc_study.mlflow_mirror.mlflow_store import open_store

@@ -13,8 +13,8 @@ from digests import digests
 from kills import unstarted
 from workplace import RUNS, STUDY, complaint
 
-from pcqc.system.files import read_json
-from pcqc.system.manifest import LEFT_OUT, MANIFEST, MARKER
+from pcqc_base.system.files import read_json
+from pcqc_base.system.manifest import LEFT_OUT, MANIFEST, MARKER
 from pcqc_study.cli import main
 
 PART, SUMS = f"{STUDY}.results-1.tar.xz", f"{STUDY}.SHA256SUMS"

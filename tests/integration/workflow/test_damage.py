@@ -10,8 +10,8 @@ from damage import DAMAGES, follow
 from kills import essence
 from workplace import STUDY, Workplace
 
-from pcqc.errors import UserError
-from pcqc.system.manifest import MANIFEST, MARKER, is_result, result_of, verify
+from pcqc_base.errors import UserError
+from pcqc_base.system.manifest import MANIFEST, MARKER, is_result, result_of, verify
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import load_study

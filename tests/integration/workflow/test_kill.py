@@ -9,7 +9,7 @@ import pytest
 from kills import essence, kill, lines, start, wait_until
 from workplace import SETTINGS, STUDY, Workplace
 
-from pcqc.system.files import read_jsonl
+from pcqc_base.system.files import read_jsonl
 
 PCQC = (STUDY, "pcqc", "A")
 

@@ -13,8 +13,8 @@ from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace
 from analysis.tables_and_figures import contents
 from clinic_env.players import measure
 from pcqc.logged.updates import read_updates
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import read_json, read_jsonl
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import read_json, read_jsonl
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import load_study

@@ -6,7 +6,7 @@ from contextlib import closing
 import pandas as pd
 from workplace import STUDY
 
-from pcqc.system.files import read_json
+from pcqc_base.system.files import read_json
 from pcqc_study.settings import load_study
 
 NAMED = {"grpo": [2], "pcqc": [2, 4], "same_state_q1": [4]}

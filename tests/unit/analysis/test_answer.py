@@ -17,8 +17,8 @@ from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
 from analysis.tables import ablations, peers
 from analysis.tables.ablations import parent
-from pcqc.errors import UserError
-from pcqc.system.files import write_jsonl
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import write_jsonl
 from pcqc_study.graph import latest
 from pcqc_study.settings import load_study
 

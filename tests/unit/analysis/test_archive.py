@@ -16,9 +16,9 @@ from analysis.formats import render
 from analysis.load import load, peers_folder
 from analysis.tables import peers
 from analysis.tables_and_figures import FORMS
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
-from pcqc.system.files import write_jsonl
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.files import write_jsonl
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import load_study

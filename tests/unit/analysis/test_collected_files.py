@@ -5,7 +5,7 @@ import pytest
 import simulated
 
 from analysis.load import load
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from analysis.compute import COMPUTE, with_compute
-from pcqc.settings import Pretrained
+from pcqc_base.settings import Pretrained
 from pcqc_study.settings import load_study
 
 STUDY = load_study("clinic")

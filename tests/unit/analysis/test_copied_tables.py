@@ -6,8 +6,8 @@ import re
 import pytest
 
 from analysis.copied_tables import copy_pictures, copy_tables, edited, with_tables
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.graph import latest
 from pcqc_study.intervals_over_cases import CONFIDENCE
 from pcqc_study.settings import load_study

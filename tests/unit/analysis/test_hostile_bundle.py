@@ -10,10 +10,10 @@ import yaml
 
 from analysis import archive, bundle, tar_files
 from analysis.tar_files import packed, unpack
-from pcqc.errors import UserError
-from pcqc.settings.method import method_class
-from pcqc.system.files import digest, sha256_file
-from pcqc.system.manifest import MANIFEST
+from pcqc_base.errors import UserError
+from pcqc_base.settings.method import method_class
+from pcqc_base.system.files import digest, sha256_file
+from pcqc_base.system.manifest import MANIFEST
 from pcqc_study.graph import latest
 
 EVIL = "raise SystemExit('it ran')\n"

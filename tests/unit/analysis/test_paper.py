@@ -9,7 +9,7 @@ import pytest
 from analysis import figures, paper
 from analysis.formats import escape_tex
 from analysis.tables_and_figures import FORMS, contents
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 LATEX = pytest.mark.skipif(not paper.latex(), reason="pdflatex is not installed")
 

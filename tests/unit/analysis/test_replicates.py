@@ -13,8 +13,8 @@ from analysis.budgets import COSTS
 from analysis.claims import compared
 from analysis.tables import claims as table
 from analysis.tables.layout import number_of_runs
-from pcqc.errors import UserError
-from pcqc.system.checkout import ROOT
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import load_study
 from pcqc_study.settings.replicates import replicates

@@ -15,7 +15,7 @@ from analysis import transcripts
 from analysis.transcripts.candidates import path_of
 from analysis.transcripts.consultations import opening_candidates
 from analysis.transcripts.exact import ExactValues
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 UNIFORM = np.array([0.5, 0.5])
 

@@ -18,7 +18,7 @@ from analysis.figures import continuation_gains, method_overview, teaser, utilit
 from analysis.instrument import Instrument, first_questions
 from clinic_env.posterior import posterior
 from clinic_env.world import ask, read_findings
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 UTILITY = np.array([[0.2, 0.6, 0.4], [0.5, 0.3, 0.1], [0.7, 0.7, 0.7], [0.1, 0.2, 0.9]])
 SUCCESS = np.array([[0.25, 1.0, 0.5], [0.5, 0.5, 0.5], [0.0, 0.5, 1.0], [0.75, 0.5, 0.25]])

@@ -9,7 +9,7 @@ from analysis import tables
 from analysis.formats import render
 from analysis.table import Column, Number, Probability, Range, Row, Table
 from analysis.tables_and_figures import TABLES, chosen
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 
 def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected, reported, tmp_path):

@@ -11,8 +11,8 @@ from data_prep.parts import KNOWN, SPACES, TWINS
 from data_prep.recognise import recognise
 from data_prep.rows import Origin
 from data_prep.sources import Holds, Source, load_sources
-from pcqc.errors import UserError
-from pcqc.system.files import read_json
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_json
 
 FIELDS = ("prompt", "ground_truth", "agent_name", "extra_info", "data_source", "index")
 SETS = {"medqa": 1, "mcqa": 2, "aie": 1}

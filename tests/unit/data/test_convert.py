@@ -15,8 +15,8 @@ from data_prep.rows import BadRow
 from data_prep.user_message import LONGEST_OPTIONS, read_opening, read_options
 from pcqc.cases.case import read_cases
 from pcqc.cases.sft_rows import read_sft_rows
-from pcqc.errors import UserError
-from pcqc.system.files import read_json
+from pcqc_base.errors import UserError
+from pcqc_base.system.files import read_json
 from pcqc_study.cli import main
 
 

@@ -19,7 +19,7 @@ import pytest
 from data_prep import new_study
 from data_prep.convert import convert_file
 from data_prep.recognise import FORMATS, recognise
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_study.cli import main
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "data"

@@ -8,8 +8,8 @@ from real_data import convert
 
 from analysis.collected import Collected
 from analysis.tables import data
-from pcqc.settings import Benchmark, Data, RawFile
-from pcqc.system.files import write_atomic
+from pcqc_base.settings import Benchmark, Data, RawFile
+from pcqc_base.system.files import write_atomic
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import load_study
 

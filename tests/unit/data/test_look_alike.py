@@ -10,7 +10,7 @@ from data_prep.own_cases import check_different
 from data_prep.parts import SPACES, TWINS, compare_answer, plain
 from data_prep.rows import BadRow
 from pcqc.cases.case import read_cases, write_cases
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_study.cli import main
 
 ALIKE = [

@@ -8,7 +8,7 @@ from helpers import make_case
 
 from data_prep.recognise import recognise
 from pcqc.cases.case import read_cases
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from pcqc_study.cli import main
 
 FIELDS = ("case_id", "source", "initial", "question", "options", "facts", "answer")

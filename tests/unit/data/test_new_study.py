@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from data_prep import new_study
-from pcqc.system.files import read_jsonl
+from pcqc_base.system.files import read_jsonl
 from pcqc_study.cli import main
 from pcqc_study.settings import load_study
 

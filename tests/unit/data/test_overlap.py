@@ -10,7 +10,7 @@ from data_prep.convert import convert_file
 from data_prep.overlap import KINDS, Prompt, find_overlap, read_prompts
 from data_prep.parts import plain
 from pcqc.cases.case import write_cases
-from pcqc.system.files import read_json, sha256_file
+from pcqc_base.system.files import read_json, sha256_file
 from pcqc_study.cli import main
 
 ROOT = Path(__file__).parents[3]

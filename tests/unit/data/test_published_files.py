@@ -10,7 +10,7 @@ from data_prep.convert import convert_file
 from data_prep.parts import SPACES, SYNONYM
 from data_prep.sources import load_sources
 from pcqc.cases.prompts import actor_prompt
-from pcqc.system.files import read_json, sha256_file
+from pcqc_base.system.files import read_json, sha256_file
 from pcqc_study.finished_runs import compare
 
 FILES = {

@@ -11,7 +11,7 @@ from data_prep.convert import convert_file
 from data_prep.parts import KNOWN, REPEATED, TOLD
 from data_prep.recognise import FORMATS
 from data_prep.rows import Origin, Refused, unread
-from pcqc.system.files import read_json
+from pcqc_base.system.files import read_json
 from pcqc_study.cli import main
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "data"

@@ -16,7 +16,7 @@ from credit_lab.bench.bundle import PUBLISHED, read_bundle
 from credit_lab.bench.probes import behaviour, costs
 from credit_lab.bench.score import rank_correlation, regret, score
 from credit_lab.bench.table import CONTROLS, PAGE, gradients, scores
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 from turn_credit import CREDITS, Credit, credit_update
 from turn_credit.arithmetic import same_state_credit, terminal_advantages
 

@@ -14,7 +14,7 @@ from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, groups_of_values, states_of
-from pcqc.settings.types import STRICT, Count, Weight
+from pcqc_base.settings.types import STRICT, Count, Weight
 from pcqc_peers.continuations import after_candidates, continue_all
 
 

@@ -32,7 +32,7 @@ from pcqc.methods.question_groups import (
 from pcqc.roles import Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.seeds import generator, stream
-from pcqc.settings.types import STRICT, Whole
+from pcqc_base.settings.types import STRICT, Whole
 from pcqc_peers.beliefs import actor_beliefs
 from turn_credit.arithmetic import expected_probability
 

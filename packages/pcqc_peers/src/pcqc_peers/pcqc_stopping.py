@@ -24,7 +24,7 @@ from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, QuestionGroup
 from pcqc.methods.sequences import Spans
-from pcqc.settings.types import STRICT, Weight
+from pcqc_base.settings.types import STRICT, Weight
 
 DECISION = "decision"  # term of the loss
 

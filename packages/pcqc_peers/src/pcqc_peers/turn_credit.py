@@ -17,7 +17,7 @@ from pcqc.consultation import Consultation, RolloutContext
 from pcqc.methods.base import Services
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.sequences import executed_sequences
-from pcqc.settings.types import STRICT, Whole
+from pcqc_base.settings.types import STRICT, Whole
 from pcqc_peers.beliefs import actor_beliefs, scorer_beliefs
 from pcqc_peers.continuations import before_turns, continue_all
 from turn_credit.group import Group, Ragged

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass as settings
 
 from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
-from pcqc.settings.types import STRICT
+from pcqc_base.settings.types import STRICT
 from pcqc_peers.turn_credit import TurnBatch, TurnCredit
 from turn_credit.turns_process import ProcessGroup, critiques_of
 

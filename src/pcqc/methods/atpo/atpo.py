@@ -25,9 +25,9 @@ from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL
 from pcqc.seeds import generator
-from pcqc.settings import Rl
-from pcqc.settings.types import STRICT
 from pcqc.training.training_sequence import KL
+from pcqc_base.settings import Rl
+from pcqc_base.settings.types import STRICT
 from turn_credit.tree import RunningVariance
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from pcqc.errors import UserError
 from pcqc.methods.atpo.settings import TreeSearch
-from pcqc.settings import Rl
 from pcqc.training.backend import MakeBackend, adamw_backend, merged_micro_batches, outputs
 from pcqc.training.batching import SelectedTokens, take_selected
 from pcqc.training.training_sequence import ValueSequence
 from pcqc.training.value_model import ValueModel, value_loss
+from pcqc_base.errors import UserError
+from pcqc_base.settings import Rl
 
 
 class Critic:

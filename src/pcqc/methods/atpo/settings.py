@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from pcqc.settings.types import STRICT, Count, Positive, Share, Weight, Whole
+from pcqc_base.settings.types import STRICT, Count, Positive, Share, Weight, Whole
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.settings.types import STRICT, Count, Positive, Weight, Whole
+from pcqc_base.settings.types import STRICT, Count, Positive, Weight, Whole
 
 # Sizes of the learner's buffers, which a plan counts.
 # Logits held at a time: 883 tokens of Qwen3's vocabulary, more than the clinic ever has.

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.settings.types import STRICT, Count, Positive, Weight, Whole
+from pcqc_base.settings.types import STRICT, Count, Positive, Weight, Whole
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pcqc.settings.models import Servers
-from pcqc.settings.placement import Assumptions, Placement
+from pcqc_base.settings.models import Servers
+from pcqc_base.settings.placement import Assumptions, Placement
 
 # Engines and the learner's backend for large models, as `module:class`: named and not imported,
 # since this package does not need theirs.

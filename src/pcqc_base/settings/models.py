@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.settings.types import STRICT, Count, Positive, Seconds, Share, Weight, Whole, matching
+from pcqc_base.settings.types import (
+    STRICT,
+    Count,
+    Positive,
+    Seconds,
+    Share,
+    Weight,
+    Whole,
+    matching,
+)
 
 # A pattern of addresses, and what they must be. A password or a token in one would reach manifests
 # and reports.

@@ -8,7 +8,7 @@ import sys
 import unicodedata
 from typing import TextIO
 
-from pcqc.errors import printable
+from pcqc_base.errors import printable
 
 # Pattern -> style, in Rich's words.
 STYLES = {

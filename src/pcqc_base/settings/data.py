@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.settings.types import STRICT, Share, Some, Title, Whole
+from pcqc_base.settings.types import STRICT, Share, Some, Title, Whole
 
 Cases = Annotated[int, Field(ge=1, le=1_000_000)]
 

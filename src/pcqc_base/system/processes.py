@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pcqc.errors import UserError, reason
+from pcqc_base.errors import UserError, reason
 
 A = TypeVar("A")
 B = TypeVar("B")

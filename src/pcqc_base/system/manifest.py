@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcqc.errors import UserError
-from pcqc.system.checkout import git_commit
-from pcqc.system.files import digest, hold, read_json, sha256_file, write_json
-from pcqc.system.json_shapes import Begun, ResultManifest
-from pcqc.system.machine import machine, now
+from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import git_commit
+from pcqc_base.system.files import digest, hold, read_json, sha256_file, write_json
+from pcqc_base.system.json_shapes import Begun, ResultManifest
+from pcqc_base.system.machine import machine, now
 
 if TYPE_CHECKING:
     from pcqc_study.fingerprint import Job

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.errors import UserError, nearest
-from pcqc.settings.types import STRICT, Title, Weight, Whole
+from pcqc_base.errors import UserError, nearest
+from pcqc_base.settings.types import STRICT, Title, Weight, Whole
 
 GROUP = "pcqc.methods"  # of our own modules, and of the entry points of other distributions
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from pcqc.system.terminal import complain
+from pcqc_base.system.terminal import complain
 
 ROOT = Path(__file__).resolve().parents[3]
 CODE = ("*.py", "*.smk", "Snakefile")

@@ -3,11 +3,11 @@
 `pcqc_study.settings` reads them from a study's file. A method's own settings stand in its module.
 """
 
-from pcqc.settings.data import Benchmark, Clinic, Data, RawFile
-from pcqc.settings.method import Method
-from pcqc.settings.models import Decoding, Models, Pretrained, ScratchModel, Server, Servers
-from pcqc.settings.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
-from pcqc.settings.training import Protocol, Rl, Sft
+from pcqc_base.settings.data import Benchmark, Clinic, Data, RawFile
+from pcqc_base.settings.method import Method
+from pcqc_base.settings.models import Decoding, Models, Pretrained, ScratchModel, Server, Servers
+from pcqc_base.settings.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
+from pcqc_base.settings.training import Protocol, Rl, Sft
 
 __all__ = [
     "Assumptions",

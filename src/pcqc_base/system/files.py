@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
-from pcqc.errors import UserError
+from pcqc_base.errors import UserError
 
 REMEDIES = {
     errno.ENOSPC: "free some space on that disk and run again",
@@ -232,7 +232,7 @@ def read_json(path: str | Path, shape: Any = None, remedy: str = "fix or remake 
 
     Args:
         path: the file.
-        shape: type that the value must have, one of `pcqc.system.json_shapes`.
+        shape: type that the value must have, one of `pcqc_base.system.json_shapes`.
         remedy: how to get the file back, for an error.
 
     Raises:
