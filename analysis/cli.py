@@ -1,124 +1,112 @@
-"""The analysis's commands: `pcqc answer`, `pcqc tables`, `figures` and others."""
+"""The analysis's commands: `pcqc answer`, `pcqc tables`, `figures` and others.
 
-import argparse
+Modules that read pandas, scipy and matplotlib are imported where they are needed: the other
+commands of `pcqc` need not wait for them.
+"""
+
 import json
+from collections.abc import Callable
 
 from analysis.tables_and_figures import FIGURES, TABLES
 from pcqc_base.system.terminal import show
-from pcqc_study.settings import load_study
+from pcqc_study.program import Name, argument, as_json, option, pcqc, study
 
-# Modules that read pandas, scipy and matplotlib are imported where they are needed: the other
-# commands of `pcqc` need not wait for them.
-
-
-def register(subparsers) -> None:
-    """Add the commands to the `pcqc` parser; each sets `handler`, called with the arguments."""
-    of_a_study = {
-        "tables": (run_drawing, "write the tables of a study as tex, csv and md"),
-        "figures": (run_drawing, "write the figures of a study as pdf, svg and png"),
-        "docs": (run_docs, "copy a study's tables and figures into the pages that show them"),
-        "archive": (
-            run_archive,
-            "pack what a study collected, for git, or a bundle, for a release",
-        ),
-        "tune": (run_tune, "say what a study's trials of settings found, and write the next ones"),
-        "answer": (run_answer, "print what a study, or some of its methods, found"),
-    }
-    for name, (handler, what) in of_a_study.items():
-        parser = subparsers.add_parser(name, help=what, description=what)
-        parser.add_argument("study", metavar="STUDY", help="name or file of a study")
-        parser.set_defaults(handler=handler, kind=name)
-        if name in ("tables", "figures"):
-            items = list(TABLES if name == "tables" else FIGURES)
-            parser.add_argument(
-                "--only", metavar="NAME", action="append", choices=items, help="this one alone"
-            )
-        if name == "archive":
-            parser.add_argument(
-                "--bundle",
-                action="store_true",
-                help="for a release, into results/bundle/: with dialogues, candidate groups, "
-                "weights and report",
-            )
-        if name == "tune":
-            text = "also write results/archive/tuning.csv and the table of docs/tuning.md"
-            parser.add_argument("--archive", action="store_true", help=text)
-        if name == "answer":
-            parser.add_argument(
-                "methods",
-                metavar="METHOD",
-                nargs="*",
-                help="these alone; of several, the first against each other",
-            )
-            parser.add_argument("--json", action="store_true", help="print JSON")
+BUNDLE = """for a release, into results/bundle/: with dialogues, candidate groups, weights and
+report"""
 
 
-def run_drawing(arguments: argparse.Namespace) -> None:
+@pcqc.command()
+@study
+@option("--only NAME", "this one alone", multiple=True, type=Name(TABLES))
+def tables(study, only) -> None:
+    """Write the tables of a study as tex, csv and md."""
+    from analysis import tables
+
+    _draw(study, "tables", tables.write, only)
+
+
+@pcqc.command()
+@study
+@option("--only NAME", "this one alone", multiple=True, type=Name(FIGURES))
+def figures(study, only) -> None:
+    """Write the figures of a study as pdf, svg and png."""
+    from analysis import figures
+
+    _draw(study, "figures", figures.write, only)
+
+
+def _draw(study, kind: str, write: Callable, only) -> None:
     """Write tables or figures again, beside what the workflow wrote, from the newest runs."""
-    from analysis import figures, tables
     from analysis.load import load
 
-    study = load_study(arguments.study)
-    write = tables.write if arguments.kind == "tables" else figures.write
-    paths = write(load(study), study.results / "drawn", arguments.only)
+    paths = write(load(study), study.results / "drawn", only or None)
     files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
-    print(f"{files} in {study.results / 'drawn' / arguments.kind}")
+    print(f"{files} in {study.results / 'drawn' / kind}")
 
 
-def run_docs(arguments: argparse.Namespace) -> None:
-    """Copy tables and figures of a study into README and docs."""
+@pcqc.command()
+@study
+def docs(study) -> None:
+    """Copy a study's tables and figures into the pages that show them."""
     from analysis.copied_tables import copy_pictures, copy_tables
 
-    study = load_study(arguments.study)
     for page in copy_tables(study):
         print(f"{page}: tables copied")
     for picture in copy_pictures(study):
         print(f"{picture}: copied")
 
 
-def run_archive(arguments: argparse.Namespace) -> None:
-    """Write the archives of a study and of its replicates, or its bundle."""
+@pcqc.command()
+@study
+@option("--bundle", BUNDLE, "bundled")
+def archive(study, bundled) -> None:
+    """Pack what a study collected, for git, or a bundle, for a release."""
     from analysis import archive, bundle
 
-    study = load_study(arguments.study)
-    made = bundle.write(study).iterdir() if arguments.bundle else archive.write(study)
+    made = bundle.write(study).iterdir() if bundled else archive.write(study)
     for path in sorted(made):
         print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
 
 
-def run_tune(arguments: argparse.Namespace) -> None:
-    """Print what is known of a study's trials, and the commands that make the next ones."""
+@pcqc.command()
+@study
+@option("--archive", "also write results/archive/tuning.csv and the table of docs/tuning.md")
+def tune(study, archive) -> None:
+    """Say what a study's trials of settings found, and write the next ones."""
     from pcqc_study.trials import read_archive, write_archive
     from pcqc_study.tuning import Trials, load_tuning
 
-    study, tuning, archived = load_study(arguments.study), load_tuning(), read_archive()
+    tuning, archived = load_tuning(), read_archive()
     here = Trials(study, tuning, archived).read()
     trials = Trials(study, tuning, [*archived, *here])
     show("\n".join(trials.told()))
-    if arguments.archive:
+    if archive:
         from analysis.tables.tuning import write_page
 
         write_archive(study.name, trials.known)
         show(f"{write_page()}: written")
 
 
-def run_answer(arguments: argparse.Namespace) -> None:
-    """Print the conclusion of a study and where its report is, or the numbers of methods."""
+@pcqc.command()
+@study
+@argument("methods", "these alone; of several, the first against each other", nargs=-1)
+@as_json
+def answer(study, methods, as_json) -> None:
+    """Print what a study, or some of its methods, found."""
     from analysis.conclusion import answer, answer_of, conclusion
     from analysis.formats import plain, plain_rows
     from analysis.load import load
     from analysis.tables import build
 
-    study = load_study(arguments.study)
-    if arguments.methods:
-        if arguments.json:
-            return show(json.dumps(answer(study, arguments.methods), indent=1))
-        return show("\n".join(answer_of(study, *arguments.methods)))
+    if methods:
+        if as_json:
+            return show(json.dumps(answer(study, methods), indent=1))
+        return show("\n".join(answer_of(study, *methods)))
     collected = load(study)
     sentences = conclusion(collected)
     shown = not TABLES["overview"].missing(study)
     table = build("overview", collected) if shown else None
-    if arguments.json:
+    if as_json:
         rows = plain_rows(table) if table else []
         return show(json.dumps({"study": study.name, "sentences": sentences, "methods": rows}))
     show("\n".join(sentences))

@@ -1,6 +1,9 @@
 """What a reader of a study's numbers must know first."""
 
-from pcqc_study.settings import Study
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pcqc_study.settings import Study
 
 SYNTHETIC = (
     "This clinic is synthetic.",
@@ -19,12 +22,12 @@ PATH_TEST = (
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def notice(study: Study) -> tuple[str, str] | None:
+def notice(study: "Study") -> tuple[str, str] | None:
     """What a reader must know before the numbers: a sentence, and the rest; or None."""
     return SYNTHETIC if study.synthetic else PATH_TEST if study.path_test else None
 
 
-def captioned(study: Study, text: str) -> str:
+def captioned(study: "Study", text: str) -> str:
     """A text about the study's own runs; it says so where there are runs of other base models.
 
     Claims are judged on all base models, so a reader expects numbers of all of them.

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from analysis.notices import captioned
 from pcqc_base.errors import UserError
-from pcqc_study.settings import Study
+
+if TYPE_CHECKING:
+    from pcqc_study.settings import Study
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Item:
     shows: Literal["own", "pooled", "all"] = "own"
     made_by: str = ""
 
-    def missing(self, study: Study) -> list[str]:
+    def missing(self, study: "Study") -> list[str]:
         """What the study lacks for it, in words."""
         runs = {name for name, method in study.methods.items() if method.runs}
         lacking = [f"the method '{name}'" for name in self.methods if name not in runs]
@@ -56,7 +58,7 @@ class Item:
             folder / f"{self.kind}s" / f"{s}.{form}" for s in stems for form in FORMS[self.kind]
         ]
 
-    def captioned(self, study: Study, text: str) -> str:
+    def captioned(self, study: "Study", text: str) -> str:
         """Its caption, with the base model that it is of where there are several."""
         return captioned(study, text) if self.shows == "own" else text
 
@@ -205,7 +207,7 @@ PARTS = (
 )
 
 
-def contents(study: Study) -> list[Part]:
+def contents(study: "Study") -> list[Part]:
     """The parts with what the study can fill; empty parts are left out."""
     parts = []
     for part in PARTS:
@@ -221,7 +223,7 @@ FIGURES = {item.name: item for item in _ITEMS if item.kind == "figure"}
 
 
 def chosen(
-    items: Mapping[str, Item], study: Study, only: Sequence[str] | None = None
+    items: Mapping[str, Item], study: "Study", only: Sequence[str] | None = None
 ) -> list[Item]:
     """Those of `TABLES` or `FIGURES` that the study can fill, or `only` some by name.
 

@@ -17,7 +17,7 @@ from analysis.pages import templates
 from analysis.report import sections
 from analysis.statistics.verdicts import VERDICTS
 from pcqc_base.system.files import write_atomic
-from pcqc_study.kinds import LOST_POINTS
+from pcqc_study.kinds.whole_study import LOST_POINTS
 from pcqc_study.settings import Study
 
 if TYPE_CHECKING:

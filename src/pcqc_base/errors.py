@@ -1,9 +1,8 @@
 """The one exception that a user is meant to read, and how text from outside enters its message."""
 
 import difflib
+import sys
 from collections.abc import Iterable, Sequence
-
-from pydantic import ValidationError
 
 
 class UserError(Exception):
@@ -21,7 +20,8 @@ def reason(problem: Exception) -> str:
     Of several lines it is the first; where they quote a traceback, the last. Pydantic's name no
     setting of ours and end in a link: of these, what the first fault is.
     """
-    if isinstance(problem, ValidationError):
+    pydantic = sys.modules.get("pydantic")  # slow to import; there if the problem is its own
+    if pydantic and isinstance(problem, pydantic.ValidationError):
         return problem.errors()[0]["msg"]
     lines = str(problem).strip().splitlines() or [type(problem).__name__]
     return lines[-1 if lines[0].startswith("Traceback") else 0].strip()

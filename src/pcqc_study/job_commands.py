@@ -1,101 +1,72 @@
 """The workflow's jobs as commands: `pcqc train` and the others that its rules call."""
 
-import argparse
+import functools
 import os
+from typing import Any
+
+import click
 
 from pcqc_base.system.processes import leaving
+from pcqc_study.kinds import KINDS, Kind
+from pcqc_study.program import HELP, argument, option, pcqc, study_name
 
-HELP = {
-    "file": "name of the file: train, sft or a benchmark",
-    "set": "`train` or a benchmark; of the clinic also `world` and `sft`",
-    "method": "name of a method in config/methods.yaml",
-    "run": "letter of the run",
+FINGERPRINT = option("--fingerprint DIGEST", "refuse to run with another than this one")
+# What some kinds have beside their arguments.
+OPTIONS = {
+    "base": option("--download", "fetch what is missing from Hugging Face"),
+    "collect": option("--add", "join this machine's runs to those collected earlier"),
+    "mirror": option("--runs LETTERS", "these runs alone, e.g. A,B, of a study made in parts"),
 }
 
 
-def register(subparsers: argparse._SubParsersAction) -> None:
-    """Add the commands; each sets `handler`, called with the arguments."""
-    from pcqc_study.kinds import KINDS
+def _run(kind: Kind, study: str, fingerprint: str | None, **given: Any) -> None:
+    """Run a job of a study that is named.
 
-    for name, kind in KINDS.items():
-        command = study_command(subparsers, name, _run, kind.help)
-        for argument in kind.arguments:
-            command.add_argument(argument, help=HELP[argument])
-        command.add_argument("--fingerprint", help="refuse to run with another than this one")
-        command.set_defaults(kind=name, names=kind.arguments)
-
-    subparsers.choices["base"].add_argument(
-        "--download", action="store_true", help="fetch what is missing from Hugging Face"
-    )
-    subparsers.choices["collect"].add_argument(
-        "--add", action="store_true", help="join this machine's runs to those collected earlier"
-    )
-    subparsers.choices["mirror"].add_argument(
-        "--runs", metavar="LETTERS", help="these runs alone, e.g. A,B, of a study made in parts"
-    )
-
-
-def plain_command(commands, name: str, handler, text: str) -> argparse.ArgumentParser:
-    """A command; `handler` is called with the arguments."""
-    command = commands.add_parser(name, help=text, description=text)
-    command.set_defaults(handler=handler)
-    return command
-
-
-def study_command(commands, name: str, handler, text: str) -> argparse.ArgumentParser:
-    """A command that is given a study."""
-    command = plain_command(commands, name, handler, text)
-    command.add_argument("study", help="name of a study in config/studies/, or a path")
-    return command
-
-
-def run_command(commands, name: str, handler, text: str) -> argparse.ArgumentParser:
-    """A command that is given a run of a method."""
-    command = study_command(commands, name, handler, text)
-    for argument in ("method", "run"):
-        command.add_argument(argument, help=HELP[argument])
-    return command
-
-
-def load(arguments: argparse.Namespace):
-    """The study that a command was given."""
-    from pcqc_study.settings import load_study
-
-    return load_study(arguments.study)
-
-
-def _run(arguments: argparse.Namespace) -> None:
+    Args:
+        given: the job's arguments, and options of its kind.
+    """
     # Before torch is imported: threads that wait must not keep a core from other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    from pcqc_study.kinds import KINDS
     from pcqc_study.run_job import mirror_some, run_job
+    from pcqc_study.settings import load_study
 
-    study = load(arguments)
-    values = [getattr(arguments, name) for name in arguments.names]
-    if getattr(arguments, "download", False):
+    loaded = load_study(study)
+    values = [given[name] for name in kind.arguments]
+    if given.get("download"):
         from pcqc.models.pretrained import download
 
-        for source in study.pretrained.values():
+        for source in loaded.pretrained.values():
             if source.revision:
                 download(source)
-    if getattr(arguments, "add", False):
+    if given.get("add"):
         from pcqc_study.mlflow_mirror.collect import add
 
-        return print(add(study))
-    if letters := getattr(arguments, "runs", None):
-        return mirror_some(study, values[0], letters.split(","))
-    if not KINDS[arguments.kind].shared_out:
-        run_job(study, arguments.kind, *values, fingerprint=arguments.fingerprint)
+        return print(add(loaded))
+    if letters := given.get("runs"):
+        return mirror_some(loaded, values[0], letters.split(","))
+    if not kind.shared_out:
+        run_job(loaded, kind.name, *values, fingerprint=fingerprint)
         return
     from pcqc_gpu.launch import join_job, launch, processes_wanted
     from pcqc_gpu.planning.checks import require_fit
 
-    require_fit(study)
-    if (count := processes_wanted(study)) > 1:
-        fingerprint = ["--fingerprint", arguments.fingerprint] if arguments.fingerprint else []
-        return launch([arguments.kind, arguments.study, *values, *fingerprint], count)
-    processes = join_job(study)
+    require_fit(loaded)
+    if (count := processes_wanted(loaded)) > 1:
+        same = ["--fingerprint", fingerprint] if fingerprint else []
+        return launch([kind.name, study, *values, *same], count)
+    processes = join_job(loaded)
     with leaving(processes):
-        fingerprint = arguments.fingerprint
-        run_job(study, arguments.kind, *values, fingerprint=fingerprint, processes=processes)
+        run_job(loaded, kind.name, *values, fingerprint=fingerprint, processes=processes)
+
+
+def _command(kind: Kind) -> click.Command:
+    command = click.Command(kind.name, help=kind.help, callback=functools.partial(_run, kind))
+    options = [FINGERPRINT, OPTIONS[kind.name]] if kind.name in OPTIONS else [FINGERPRINT]
+    for add in (study_name, *(argument(n, HELP[n]) for n in kind.arguments), *options):
+        add(command)
+    return command
+
+
+for _kind in KINDS.values():
+    pcqc.add_command(_command(_kind))

@@ -23,7 +23,8 @@ from pcqc_base.task import Task, Where
 from pcqc_gpu.planning.memory import cache_tokens, roles_beside
 from pcqc_study.fingerprint import Job, input_paths
 from pcqc_study.graph import Jobs
-from pcqc_study.kinds import IN_STORE, KINDS, rollouts
+from pcqc_study.kinds import IN_STORE, KINDS
+from pcqc_study.kinds.runs import rollouts
 from pcqc_study.settings import Study
 
 

@@ -8,6 +8,7 @@ What is wrong with settings is in `tests/unit/test_settings.py`, with files of c
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 import yaml
 
 from pcqc_base.system.checkout import ROOT
-from pcqc_study.cli import _parser, main
+from pcqc_study.cli import main, program
 from pcqc_study.kinds import KINDS
 
 # What is typed in an empty folder, and what the only line says.
@@ -131,65 +132,85 @@ def test_what_each_command_of_the_makefile_needs_is_there_or_can_be_made():
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("", "the following arguments are required: COMMAND (`pcqc --help` has more)"),
-        ("staus", "argument COMMAND: unknown 'staus'; did you mean 'status'?"),
-        ("tables clinic --only clams", "argument --only: unknown 'clams'; did you mean 'claims'?"),
-        ("consult clinic pcqc A --candidate 4", "'--candidate'; did you mean '--candidates'?"),
-        ("doctor clinic --measure --cases 2", "--cases: not allowed with argument --measure"),
-        ("status clinic now", "unknown argument 'now' (`pcqc status --help` has more)"),
-        ("data fech", "argument ACTION: unknown 'fech'; did you mean 'fetch'?"),
+        ("", "pcqc: error: Missing command. (`pcqc --help` has more)"),
+        ("staus", "No such command 'staus'. Did you mean 'status'?"),
+        ("tables clinic --only clams", "'--only': unknown 'clams'; did you mean 'claims'?"),
+        ("consult clinic pcqc A --candidate 4", "'--candidate'. Did you mean '--candidates'?"),
+        ("doctor clinic --measure --cases 2", "--cases: not allowed with --measure"),
+        ("doctor clinic --cases 0", "Invalid value for '--cases': 0 is not in the range"),
+        ("explain clinic pcqc", "Missing argument 'RUN'. (`pcqc explain --help` has more)"),
+        ("status clinic now", "unexpected extra argument (now) (`pcqc status --help` has more)"),
+        ("data fech", "pcqc data: error: No such command 'fech'. Did you mean 'fetch'?"),
     ],
 )
 def test_what_is_misspelt_is_one_line_with_the_nearest_that_there_is(capsys, typed, message):
-    with pytest.raises(SystemExit) as stopped:
-        main(typed.split())
-    assert stopped.value.code == 2
+    assert main(typed.split()) == 2
     line = capsys.readouterr().err
     assert message in line
     assert line.count("\n") == 1
 
 
 def test_help_has_every_command_once_in_three_groups(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    text = capsys.readouterr().out
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out.split("Look at a study:")[1]
     titles = [line for line in text.splitlines() if line.endswith(":") and line[0].isupper()]
-    assert len(titles) == 3
-    listed = re.findall(r"^  (\w+) +\S", text.split("options:")[0], re.MULTILINE)
-    (commands,) = (a for a in _parser()._actions if a.metavar == "COMMAND")
-    assert sorted(listed) == sorted(commands.choices)
+    assert len(titles) == 2
+    listed = re.findall(r"^  (\w+)  +\S", text, re.MULTILINE)
+    assert sorted(listed) == sorted(program().commands)
     steps = text.split("Steps of the workflow")[1]
     assert all(f"\n  {kind} " in steps for kind in KINDS)
 
 
+def test_several_files_may_follow_an_option(monkeypatch, capsys):
+    monkeypatch.setattr("data_prep.overlap_audit.audit", lambda *given: print(*given) or [])
+    assert main(shlex.split("data overlap --training A.jsonl b=B --evaluation C --to out")) == 0
+    training, evaluation = capsys.readouterr().out.split(") (")
+    assert "'A', " in training
+    assert "'b', " in training
+    assert "'C', " in evaluation
+
+
 @pytest.mark.parametrize(
-    ("words", "completed"), [("ex", "explain"), ("consult --cand", "--candidates")]
+    ("words", "completed"),
+    [
+        ("ex", "explain"),
+        ("consult --cand", "--candidates"),
+        ("tables clinic --only main_acc", "main_accuracy"),
+    ],
 )
 def test_bash_completes_commands_and_their_options(tmp_path, capsys, words, completed):
     assert main(["completion", "bash"]) == 0
     script = tmp_path / "completion.sh"
     script.write_text(capsys.readouterr().out)
-    *before, last = ["pcqc", *words.split()]
+    program = tmp_path / "pcqc"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pcqc_study.cli "$@"\n')
+    program.chmod(0o755)
     asked = f"""source {script}
-        COMP_WORDS=(pcqc {words}) COMP_CWORD={len(before)}
-        _shtab_pcqc pcqc {last} {before[-1]}
+        COMP_WORDS=(pcqc {words}) COMP_CWORD={len(words.split())}
+        _pcqc_completion {program}
         echo "${{COMPREPLY[@]}}" """
     made = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False)
     assert made.stdout.strip() == completed
 
 
 def test_the_version_is_that_of_the_citation(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["--version"])
-    assert stopped.value.code == 0
+    assert main(["--version"]) == 0
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert capsys.readouterr().out == f"pcqc {cited['version']}\n"
+
+
+def test_a_typo_is_answered_without_reading_settings():
+    """Which takes a second, of pydantic's."""
+    code = "import sys; from pcqc_study.cli import main, program; main(['staus']); "
+    code += "sys.exit('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, "'status'" in done.stderr) == (0, True)
 
 
 def test_settings_are_checked_without_loading_what_is_slow_to_load():
     heavy = ("torch", "transformers", "mlflow", "scipy", "pandas", "matplotlib")
     code = (
-        "import sys; from pcqc_study.cli import main; main(['check', 'clinic']); "
+        "import sys; from pcqc_study.cli import main, program; main(['check', 'clinic']); "
         f"sys.exit(any(m in sys.modules for m in {heavy}))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
@@ -225,7 +246,7 @@ def test_a_pipe_of_something_else_that_breaks_is_not_hidden(monkeypatch):
     def broken(_):
         raise BrokenPipeError("a worker's")
 
-    monkeypatch.setattr("pcqc_study.commands._check", broken)
-    monkeypatch.setattr("pcqc_study.cli._reader_left", lambda: False)
+    monkeypatch.setattr("pcqc_study.commands.show", broken)
+    monkeypatch.setattr("pcqc_study.program._reader_left", lambda: False)
     with pytest.raises(BrokenPipeError, match="a worker's"):
         main(["check", "clinic"])

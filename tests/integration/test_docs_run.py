@@ -7,6 +7,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import click
 import pytest
 from docs_pages import BLOCK, PAGES, typed
 from snakemake.cli import get_argument_parser
@@ -14,11 +15,12 @@ from workplace import STUDY
 
 from data_prep.convert import convert_file
 from pcqc_base.system.checkout import ROOT
-from pcqc_study.cli import _parser
+from pcqc_study.cli import program as pcqc
 from pcqc_study.kinds import KINDS
 from pcqc_study.settings import load_study
 
 # Why a command cannot be typed here. Whatever matches none of these is.
+OWN = ("large", "my-study")  # studies of the reader
 GPUS, NETWORK = "needs GPUs", "downloads from the network"
 SMALL_MODEL = "takes minutes; tests/long/test_real_dag.py makes a smaller one"
 NOT_HERE = {
@@ -121,7 +123,12 @@ def test_what_is_not_typed_here_names_what_there_is(line):
     program, *words = [word for word in shlex.split(line) if not re.match(r"[A-Z_]+=", word)]
     names = dict(re.findall(r"\b(study|STUDY)=([\w-]+)", line))
     if program == "pcqc":
-        names["study"] = getattr(_parser().parse_args(words), "study", "clinic")
+        command = pcqc()
+        while isinstance(command, click.Group):
+            command, *words = command.commands[words[0]], *words[1:]
+        words = ["clinic" if word in OWN else word for word in words]
+        study = command.make_context("pcqc", words).params.get("study", "clinic")
+        names["study"] = getattr(study, "name", study)
     elif program == "snakemake":
         names["methods"] = get_argument_parser().parse_args(words).targets
     elif program == "make":
@@ -130,7 +137,7 @@ def test_what_is_not_typed_here_names_what_there_is(line):
     elif program == "python" and not words[1].startswith("vllm."):
         assert importlib.util.find_spec(words[1])
     name = names.get("study") or names.get("STUDY") or "clinic"
-    study = load_study("clinic" if name in ("large", "my-study") else name)  # the reader's own
+    study = load_study("clinic" if name in OWN else name)
     rules = [ROOT / "Snakefile", *ROOT.glob("workflow/rules/*.smk")]
     workflow = "".join(path.read_text(encoding="utf-8") for path in rules)
     targets = set(re.findall(r"^ *rule (\w+):", workflow, re.MULTILINE)) | {*study.methods}

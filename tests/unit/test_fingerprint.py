@@ -15,7 +15,7 @@ from pcqc_base.settings import training as settings_training
 from pcqc_study import source_digests
 from pcqc_study.fingerprint import FIRST, Fingerprint, as_json, first_default
 from pcqc_study.graph import Jobs
-from pcqc_study.kinds import rollouts
+from pcqc_study.kinds.runs import rollouts
 from pcqc_study.settings import load_study
 from pcqc_study.source_digests import module_digests
 

@@ -1,5 +1,5 @@
 # Cases: drawn in the clinic, or converted from published files, audited and selected.
-# What each job is told and reads stands in `src/pcqc_study/kinds.py`; a test compares the two.
+# What each job is told and reads stands in `src/pcqc_study/kinds/`; a test compares the two.
 
 DEVELOPMENT = STUDY.development
 

@@ -1,6 +1,5 @@
 """Figures, report and commands on the simulated study."""
 
-import argparse
 import re
 from dataclasses import replace
 
@@ -9,13 +8,14 @@ import simulated
 from matplotlib.container import ErrorbarContainer
 from matplotlib.text import Annotation
 
-from analysis import cli, figures, report
+from analysis import figures, report
 from analysis.conclusion import conclusion
 from analysis.drawing.style import encode, house_style
 from analysis.figures import accuracy_inquiry, cost_curves, equal_turns, learning_curves
 from analysis.formats import html_text
 from analysis.statistics.estimates import Estimate
 from analysis.tables_and_figures import FIGURES, FORMS, chosen
+from pcqc_study.cli import main
 
 
 def test_figure_3_has_fewer_turns_to_the_right_and_an_arrow_from_grpo_to_pcqc(collected):
@@ -150,21 +150,9 @@ def test_report_of_a_comparable_study_gives_differences(comparable, reported):
     assert published_mean
 
 
-@pytest.fixture
-def parser():
-    parser = argparse.ArgumentParser()
-    cli.register(parser.add_subparsers(required=True))
-    return parser
-
-
-def run(parser, *words):
-    arguments = parser.parse_args(list(words))
-    arguments.handler(arguments)
-
-
-def test_commands_write_one_table_and_one_figure(collected, parser, capsys):
-    run(parser, "tables", str(simulated.STUDY), "--only", "main_accuracy")
-    run(parser, "figures", str(simulated.STUDY), "--only", "learning_curves")
+def test_commands_write_one_table_and_one_figure(collected, capsys):
+    assert main(["tables", str(simulated.STUDY), "--only", "main_accuracy"]) == 0
+    assert main(["figures", str(simulated.STUDY), "--only", "learning_curves"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed == [
         "6 files in results/simulated/drawn/tables",
