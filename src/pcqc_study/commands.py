@@ -29,9 +29,9 @@ MEASURE = "measure updates, from which `pcqc plan` has its hours (default: 3)"
 SIDE = "STUDY/METHOD/RUN, such as clinic/pcqc/A; or a Parquet file of predictions"
 
 
-def _print(data, text, as_json: bool) -> None:
-    """Print data as JSON, or as the text that a function makes of them."""
-    show(json.dumps(data, indent=1) if as_json else text(data))
+def _print(data, text, as_json: bool, labels=None) -> None:
+    """Print data as JSON, or as the text that a function makes of them, with colours of `show`."""
+    show(json.dumps(data, indent=1) if as_json else text(data), labels or {})
 
 
 @pcqc.command()
@@ -160,7 +160,7 @@ def vary(method, changes, study, name, runs) -> None:
 @option("--watch", "one screen, renewed while the workflow runs")
 def status(study, as_json, watch) -> None:
     """Say what is done, running, stale, failed or left."""
-    from pcqc_study.status import status, status_of_all, told
+    from pcqc_study.status import STYLES, status, status_of_all, told
 
     if watch:
         from pcqc_study.watch import watch
@@ -169,7 +169,7 @@ def status(study, as_json, watch) -> None:
             raise UserError("status --watch: name the study to watch")
         return watch(study)
     if study:
-        return _print(status(study), told, as_json)
+        return _print(status(study), told, as_json, STYLES)
     _print(status_of_all(), lambda lines: "\n".join(lines.values()), as_json)
 
 

@@ -36,6 +36,7 @@ from pcqc_study.settings import Study
 
 # Without a case, so many are looked at, for so many turns, for candidates that differ.
 LOOKED_AT, LOOKED_TURNS = 24, 3
+SPEAKERS = {"Doctor:": "green", "Patient:": "cyan"}  # in colours, on a terminal
 STAGE = "consult"  # names the random streams
 ENDINGS = {
     "invalid_answer": "The doctor's answer names no option.",
@@ -175,10 +176,10 @@ def _play(
         count = width(context, dialogue, candidates)
         (group,) = sample_responses(context, [dialogue], [count], name)
         group = keep_candidates(group)
-        show(f"Doctor: {group[0].text.strip()}")
+        show(f"Doctor: {group[0].text.strip()}", SPEAKERS)
         (group,) = ask_patient(context, [dialogue], [group], name)
         if group[0].answer is not None and not isinstance(context.patient, Person):
-            show(f"Patient: {group[0].answer}")
+            show(f"Patient: {group[0].answer}", SPEAKERS)
         advance(context, dialogue, group)
         if scorer and len(group) > 1 and group[0].answer is not None:
             _show_candidates(scorer, method, case, dialogue, group)

@@ -72,7 +72,7 @@ class Program(click.Group):
             return ended.exit_code
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx else self.name
-            complain(f"{path}: error: {error.format_message()} (`{path} --help` has more)")
+            complain(f"{error.format_message()} (`{path} --help` has more)", f"{path}: error:")
             return 2
         except Exception as error:
             expected = isinstance(error, UserError)
@@ -80,7 +80,7 @@ class Program(click.Group):
                 return 2 if expected else 1
             if not expected:
                 raise
-            complain(f"{self.name}: error: {error}")
+            complain(str(error), f"{self.name}: error:")
             return 2
         return 0
 

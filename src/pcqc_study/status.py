@@ -19,6 +19,7 @@ from pcqc_study.mlflow_mirror.mlflow_store import is_lost
 from pcqc_study.settings import Study, load_study
 
 STATES = ("running", "failed", "stale", "to do", "done")
+STYLES = {"running": "cyan", "failed": "bold red", "stale": "yellow", "to do": "dim"}
 MOST = 12  # lines of one state, beyond which the rest is counted
 # Of Snakemake's log.
 _JOB = re.compile(r"pcqc_study\.cli (.+?) --fingerprint")

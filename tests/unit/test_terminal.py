@@ -32,8 +32,17 @@ def test_our_own_colours_stay(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     printed = Terminal()
     monkeypatch.setattr("sys.stderr", printed)
-    terminal.complain("pcqc: error: \x1b[2J")
+    terminal.complain("\x1b[2J", "pcqc: error:")
     assert printed.getvalue() == "\x1b[1;31mpcqc: error:\x1b[0m \\x1b[2J\n"
+
+
+def test_a_label_has_its_colour_at_the_start_of_a_line_alone(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    printed = Terminal()
+    monkeypatch.setattr("sys.stdout", printed)
+    terminal.show("now running\nrunning (a)\n", {"running": "cyan"})
+    assert printed.getvalue() == "now running\n\x1b[36mrunning\x1b[0m (a)\n\n"
 
 
 @pytest.mark.parametrize(

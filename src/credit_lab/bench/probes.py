@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,26 +25,7 @@ FULL = ProcessGroup(
 _OF_CONSULTATIONS = ("rewards", "beliefs", "values", "states", "critiques", "shifts")
 _OF_CANDIDATES = ("utilities", "continued", "expected")
 NOTHING = 1e-9
-_NAMES = tuple(field.name for field in fields(ProcessGroup))
-
-
-@dataclass(frozen=True)
-class Watched(ProcessGroup):
-    """A group that notes which of its fields are read."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "noted", set())
-
-    @property
-    def lengths(self) -> list[int]:
-        """See `Group`; asking for them reads no field."""
-        return FULL.lengths
-
-    def __getattribute__(self, name):
-        if name in _NAMES and "noted" in object.__getattribute__(self, "__dict__"):
-            object.__getattribute__(self, "noted").add(name)
-        return object.__getattribute__(self, name)
+_FIELDS = (*_OF_CONSULTATIONS, *_OF_CANDIDATES, "baselines")
 
 
 @dataclass(frozen=True)
@@ -52,7 +33,7 @@ class Behaviour:
     """What a credit reads, and does.
 
     Attributes:
-        reads: fields of `Group`.
+        reads: fields of `Group` without which it fails or is another.
         missing: a field that it needs and no group of the material has; None where it has all.
         alone: only the executed candidate has credit.
         compares: the executed candidate's credit depends on the other candidates.
@@ -70,21 +51,32 @@ class Behaviour:
 
 def behaviour(credit: Credit) -> Behaviour:
     """Try a credit out on small groups."""
-    watched = Watched(**{name: getattr(FULL, name) for name in _NAMES})
     try:
-        rows = credit(watched)
+        rows = credit(FULL)
     except ValueError as problem:
-        return Behaviour(watched.noted, str(problem))
+        return Behaviour(set(), str(problem))
     except AttributeError as problem:  # a field of a group of another kind
-        return Behaviour(watched.noted, f"this credit needs `{problem.name}`, which no group has")
+        return Behaviour(set(), f"this credit needs `{problem.name}`, which no group has")
     told = _tell(credit, 3), _tell(credit, 1)
-    reads = watched.noted - {"turns", "tokens"}
+    reads = {name for name in _FIELDS if not _same_without(credit, name, rows)}
     if credit.of != "questions":
         return Behaviour(reads, None, False, True, *told)
     first = {name: getattr(FULL, name)[0][0] for name in _OF_CANDIDATES}
     changed: dict[str, Any] = {name: [[value, 0.8, 0.1]] for name, value in first.items()}
     compares = bool(credit(replace(FULL, **changed))[0][0] != rows[0][0])
     return Behaviour(reads, None, not np.any(rows[0][1:]), compares, *told)
+
+
+def _same_without(credit: Callable[[Group], Ragged], name: str, rows: Ragged) -> bool:
+    """Whether a credit is the same where a field is left out, or rewards are others."""
+    without: dict[str, Any] = {"rewards": [0.0, 1.0, 0.5]} if name == "rewards" else {name: None}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            again = credit(replace(FULL, **without))
+    except Exception:  # whatever somebody's credit raises: it needs the field
+        return False
+    return all(np.array_equal(*pair, equal_nan=True) for pair in zip(rows, again, strict=True))
 
 
 def _repeated(times: int) -> Group:

@@ -16,6 +16,7 @@ from pcqc_study.intervals_over_cases import percentile_interval, resampled_means
 from turn_credit import Credit, Group, credit_update
 
 VALUES = ("q_star", "last")
+READ_BY_ACTOR = ("igpo", "a2tgpo")  # as their sources do; others read the frozen scorer's beliefs
 SAME = 1e-9  # exact values that differ by less are equal
 # Sampled for the share of luck of credits that read one answer.
 LUCK_STATES, LUCK_DRAWS = 400, 8
@@ -132,11 +133,8 @@ def _over_cases(
 
 
 def reader_of(credit: Credit) -> str:
-    """Whose beliefs a credit reads, `actor` or `scorer`: `scorer` where its docstring is silent."""
-    try:
-        return "actor" if "policy's own" in credit.section("Needs") else "scorer"
-    except ValueError:
-        return "scorer"
+    """Whose beliefs a credit reads, `actor` or `scorer`."""
+    return "actor" if credit.name in READ_BY_ACTOR else "scorer"
 
 
 def _credits(

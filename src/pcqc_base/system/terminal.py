@@ -4,21 +4,15 @@ Text of cases, models and servers stays text: it cannot steer the terminal.
 """
 
 import codecs
+import re
 import sys
 import unicodedata
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TextIO
 
 from pcqc_base.errors import printable
 
-# Pattern -> style, in Rich's words.
-STYLES = {
-    r"(?m)^(running|Patient:|You:) ?": "cyan",
-    r"(?m)^failed .*|TOO LITTLE": "bold red",
-    r"(?m)^stale |would run( again)?": "yellow",
-    r"(?m)^to do .*|\[[+−-]\d[^]]*\]": "dim",
-    r"\d+ of \d+ jobs done|nothing would run again|(?m:^Doctor:)": "green",
-    r"`[^`]+`|[+−]\d[\d.,]* (pp|turns)\b": "bold",
-}
 # In ASCII, where an encoding lacks them.
 PLAIN = {"−": "-", "–": "-", "—": "-", "±": "+-", "×": "x", "→": "->", "≤": "<=", "≥": ">="}
 PLAIN |= {"“": '"', "”": '"', "‘": "'", "’": "'"}
@@ -41,17 +35,21 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     return "".join(p.encode("ascii", "ignore").decode() or "?" for p in plain), error.end
 
 
-def show(text: str) -> None:
-    """Print a text to standard output at once."""
-    _print(text, sys.stdout, STYLES)
+def show(text: str, labels: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Print a text to standard output at once; what stands in backticks is bold.
+
+    Args:
+        labels: what a line may begin with -> its style, in Rich's words.
+    """
+    _print(text, sys.stdout, labels)
 
 
-def complain(line: str) -> None:
-    """Print an error's line to standard error."""
-    _print(line, sys.stderr, {r"^[\w -]+: error:": "bold red", r"`[^`]+`": "bold"})
+def complain(problem: str, label: str = "") -> None:
+    """Print an error's line, a label before it, to standard error."""
+    _print(f"{label} {problem}" if label else problem, sys.stderr, {label: "bold red"})
 
 
-def _print(text: str, stream: TextIO, styles: dict[str, str]) -> None:
+def _print(text: str, stream: TextIO, labels: Mapping[str, str]) -> None:
     text = printable(text)
     if not stream.isatty():
         return print(text, file=stream, flush=True)
@@ -59,6 +57,7 @@ def _print(text: str, stream: TextIO, styles: dict[str, str]) -> None:
     from rich.text import Text
 
     coloured = Text(text)
-    for pattern, style in styles.items():
-        coloured.highlight_regex(pattern, style)
+    coloured.highlight_regex(r"`[^`]+`", "bold")
+    for label, style in labels.items():
+        coloured.highlight_regex(rf"(?m)^{re.escape(label)}", style)
     Console(file=stream).print(coloured, soft_wrap=True)
