@@ -78,7 +78,7 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
 def place_archives(
     study: Study, archives: Path, stage: Path, within: Collection[Path] = ()
 ) -> list[Path]:
-    """See `restore`.
+    """Put the archives of a study and its replicates in place; `restore` says what is checked.
 
     Args:
         study: the study.

@@ -72,7 +72,7 @@ class Budgets:
     Attributes:
         amounts: `quarter`, `half` and `whole` -> amount, in the unit of the updates' column.
         spent: what the runs under each base model had spent, the study's own first.
-        levelled: of every run, whether it levelled off before its last update.
+        levelled: run -> whether it levelled off before its last update.
     """
 
     amounts: dict[str, float]

@@ -76,8 +76,8 @@ class Continued:
     """A set of states of one policy, [states, candidates] each, the executed question first.
 
     Attributes:
-        manifest: of the set; `replaced` counts the cases that did not give enough questions.
-        case_ids: of the states, in the study's order.
+        manifest: the set's; `replaced` counts the cases that did not give enough questions.
+        case_ids: the states', in the study's order.
         questions, answers: texts.
         utility: u_i.
         credit: A^Q of each candidate.

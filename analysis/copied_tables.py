@@ -28,7 +28,7 @@ def with_tables(page: Path, owner: str, tables: Mapping[str, str]) -> str:
 
     Args:
         page: the file, which is not written.
-        owner: of the tables.
+        owner: the tables'.
         tables: name -> Markdown.
 
     Raises:

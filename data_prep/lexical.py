@@ -21,7 +21,7 @@ class Measure:
         name: in tables and files.
         analyzer: scikit-learn's: `char` or `word`.
         ngrams: shortest and longest n-gram.
-        threshold: of the cosine, included.
+        threshold: the least cosine, included.
     """
 
     name: str

@@ -56,7 +56,7 @@ def init(name: str, cases: Path) -> Path:
     """Check a file of cases, split it between training and evaluation, and write the study.
 
     Args:
-        name: of the study.
+        name: the study's.
         cases: JSON lines or one array of a known format or, ending in `.csv`, a table with a column
             for each field and each option; facts stand in one column, separated by `|`.
 

@@ -22,7 +22,7 @@ class Prompt:
 
     Attributes:
         set: name of the set that it belongs to.
-        id: of the case or row.
+        id: the case's or row's.
         full: initial information, question and options.
         problem: initial information and question.
     """

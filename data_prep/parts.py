@@ -36,8 +36,8 @@ def make_case(
     Args:
         origin, line: where the row is.
         case: id, initial information, question, options and answer.
-        facts: of the patient.
-        answer_text: of the row; its label may name another option.
+        facts: the patient's.
+        answer_text: the row's; its label may name another option.
         system, form: see `Converted`.
         more: what the case's origin says beside file and row.
 

@@ -36,7 +36,7 @@ class Conflict(Refused):
     """A row of its format that contradicts itself; it is excluded, with the message as reason.
 
     Attributes:
-        case_id: of the case that it would have been.
+        case_id: that of the case that it would have been.
     """
 
     def __init__(self, case_id: str, reason: str):
@@ -69,7 +69,7 @@ class Origin:
         source: name of the source; ids start with it.
         file: name of the raw file, without folder.
         used: ids given so far.
-        diagnoses: of all rows, in a format whose rows have no options.
+        diagnoses: all rows', in a format whose rows have no options.
     """
 
     source: str

@@ -14,7 +14,7 @@ class Holds:
     """What a published file holds; None and empty say that it is not known.
 
     Attributes:
-        format: of its rows.
+        format: that of its rows.
         rows: their number.
         fields: names of all fields of its rows.
         sets: `data_source` -> number of rows.

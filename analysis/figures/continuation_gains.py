@@ -52,7 +52,7 @@ def gains(every: Table, grounded: Table, states: int) -> Figure:
     Args:
         every: the table `continuation`.
         grounded: the table `grounded_continuation`.
-        states: of all candidates.
+        states: those of all candidates.
     """
     figure = Figure(figsize=(WIDTH * 0.75, 2.2), layout="constrained")
     ax = figure.subplots()

@@ -29,7 +29,7 @@ def content(collected: Collected, folder: Path, lost: Path | None = None) -> dic
     """Everything that the report's template shows.
 
     Args:
-        collected: of the study.
+        collected: the study's.
         folder: with the figures that are drawn.
         lost: folder of the table of lost points, where it is made.
     """

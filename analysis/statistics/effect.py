@@ -22,7 +22,7 @@ class Effect:
         freedom: degrees of freedom of the standard error.
         random: what another study would draw anew: `case`, `run`, or `case and run`.
         by_base: base model -> effect there, of several; the difference is their mean.
-        runs: of each method under a base model; 0 where runs are not random.
+        runs: how many each method has under a base model; 0 where runs are not random.
         over_cases: the part of the variance that more runs would not lower.
         outcomes: how many independent ones there are, for where they are all alike.
         reach: how far a difference can lie from zero.

@@ -57,7 +57,7 @@ def judge(
 
     Args:
         effects: the comparisons of one table.
-        margins: of each, in its unit: a difference below it would not matter.
+        margins: one for each, in its unit: a difference below it would not matter.
         single: which of them compare one run with one run.
     """
     differ = holm([effect.p for effect in effects])

@@ -29,7 +29,7 @@ class Thought:
 
     Attributes:
         names: what it lists, in order.
-        options: of the case.
+        options: the case's.
         likely: the options that the answers so far have not ruled out.
         right: the correct one.
     """

@@ -38,7 +38,7 @@ class Groups:
 
     Args:
         method: whose run it is.
-        rows: of `candidate_groups.jsonl`.
+        rows: those of `candidate_groups.jsonl`.
     """
 
     def __init__(self, method: Method, rows: Iterable[dict]):
@@ -86,7 +86,7 @@ class Trees:
     """Trees that a run of ATPO searched; the branches at the states of a consultation.
 
     Args:
-        rows: of `trees.jsonl`.
+        rows: those of `trees.jsonl`.
     """
 
     def __init__(self, rows: Iterable[dict]):
@@ -136,9 +136,9 @@ def continued(candidates: list[dict], value: Value) -> dict:
     """The continuation study's candidates at a case's initial state.
 
     Args:
-        candidates: of one case, each with `success`, the share of its continuations that ended
+        candidates: one case's, each with `success`, the share of its continuations that ended
             right.
-        value: of a question in the clinic.
+        value: the exact value of a question in the clinic.
     """
     columns = {
         heading: [candidate[key] for candidate in candidates]
@@ -163,11 +163,11 @@ def _state(
     """What the page shows of a state.
 
     Args:
-        title, about: of the table.
+        title, about: the table's.
         columns: heading -> a number or None for each row.
         rows: a candidate, whether it was executed here, and a remark.
         turns: before the state.
-        value: of a question in the clinic.
+        value: the exact value of a question in the clinic.
     """
     if value:
         columns = {**columns, EXACT: [value(turns, c["question"]) for c, *_ in rows]}

@@ -23,7 +23,7 @@ class Place:
     """Where consultations were held: a benchmark, or training.
 
     Attributes:
-        name: of the benchmark; `training`.
+        name: the benchmark's, or `training`.
         title: for people.
         study: whose cases they are.
         exact: what is known exactly of its cases, in the clinic.
@@ -45,7 +45,7 @@ class Consultation:
 
     Attributes:
         method, run: whose it is.
-        update: of the checkpoint, or of training.
+        update: the checkpoint's, or that of training.
         place: where it was held.
         row: as its job wrote it.
         states: what was compared before each of its turns.

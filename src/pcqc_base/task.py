@@ -24,7 +24,7 @@ class Where:
     """Where a job runs, which is no part of what it makes.
 
     Attributes:
-        cache_tokens: of the actor's engine, if not `engine.cache_tokens`.
+        cache_tokens: those of the actor's engine, if not `engine.cache_tokens`.
     """
 
     placement: Placement | None

@@ -30,9 +30,9 @@ def draw_cases(
     """Cases of a benchmark.
 
     Args:
-        world: of which patients are drawn.
-        seed: of the clinic.
-        name: of the benchmark.
+        world: the patients are drawn from it.
+        seed: the clinic's.
+        name: the benchmark's.
         benchmark: what its cases are like, and how many there are.
         before: cases of the sets before it; it shares none with them.
 

@@ -43,9 +43,9 @@ class Subject:
     Attributes:
         rng: draws what else is random in the document.
         patient: with what is true of it.
-        case: of the patient, as a doctor gets it.
+        case: the patient's, as a doctor gets it.
         order: numbers of all findings, at random.
-        wording: of complaint and answers.
+        wording: in which complaint and answers are put.
     """
 
     world: World

@@ -23,7 +23,7 @@ class ClinicJudge:
         self.world = world
 
     def judge(self, items: Sequence[Answered]) -> list[Judgement]:
-        """See `Judge.judge`."""
+        """One judgement for each answer, by the exact clinic."""
         return [self._judged(item) for item in items]
 
     def _judged(self, item: Answered) -> Judgement:

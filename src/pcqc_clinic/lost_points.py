@@ -39,10 +39,10 @@ def split(
 
     Args:
         context: roles and rules.
-        values: of the clinic's questions, under the benchmark's base rates.
-        cases: of the benchmark.
-        seed: of the evaluation's sampling schedule; the policy's own consultations are those of the
-            evaluation.
+        values: exact values of the clinic's questions under the benchmark's base rates.
+        cases: the benchmark's.
+        seed: that of the evaluation's sampling schedule; the policy's own consultations are those
+            of the evaluation.
         benchmark: its name.
 
     Returns:
@@ -106,8 +106,8 @@ class ExactPlaces:
     """Plays consultations in which some places are exact and the policy has the others.
 
     Attributes:
-        places: of `PLACES`; not `concluding`, which needs no consultation of its own.
-        name: of the random streams, `<seed>/<stage>`.
+        places: some of `PLACES`; not `concluding`, which needs no consultation of its own.
+        name: begins those of the random streams, `<seed>/<stage>`.
     """
 
     context: RolloutContext

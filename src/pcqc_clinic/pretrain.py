@@ -225,7 +225,7 @@ def is_finished(
     """Whether a round of the mixture has just ended with a sound model; else another round follows.
 
     Args:
-        losses: of all steps so far.
+        losses: all steps' so far.
         settings: with the accuracies that make a model sound.
         scores: step -> `validate` of the model at that step; called at the end of a round.
     """

@@ -44,8 +44,8 @@ def judge_questions(values: Values, case: Case, dialogue: dict, most: int) -> li
     """Every question of a dialogue that was answered, in order.
 
     Args:
-        values: of the clinic's questions.
-        case: of the dialogue.
+        values: exact values of the clinic's questions.
+        case: the dialogue's.
         dialogue: a row of the evaluation's dialogues.
         most: questions that a consultation can have answered.
     """
@@ -121,7 +121,7 @@ def early_quality(
     """How good the first questions of consultations are.
 
     Args:
-        values: of the clinic's questions.
+        values: exact values of the clinic's questions.
         cases: one for each dialogue.
         dialogues: rows of an evaluation's dialogues.
 

@@ -31,7 +31,7 @@ class UngroundedPatient:
         self.changed: Changed = set()
 
     def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
-        """See `Patient.answer`; each inquiry's random stream decides how its answer is changed."""
+        """The patient's answers; each inquiry's random stream decides how its answer is changed."""
         answers = self.patient.answer(inquiries)
         return [
             answer if isinstance(answer, Failure) else self._maybe_changed(inquiry, answer)

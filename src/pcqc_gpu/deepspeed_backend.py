@@ -25,7 +25,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class DeepSpeedBackend:
-    """See `Backend`.
+    """A module in training, sharded by DeepSpeed.
 
     Args:
         module: the same in every process; in bf16 or fp32.
@@ -60,16 +60,16 @@ class DeepSpeedBackend:
         self.state = ShardedState(self)
 
     def forward(self, padded: Padded) -> torch.Tensor:
-        """See `Backend.forward`."""
+        """The module's output on a micro-batch."""
         with self._recomputing():
             return self.engine(padded)
 
     def backward(self, loss: torch.Tensor) -> None:
-        """See `Backend.backward`; DeepSpeed takes the mean over processes, hence the factor."""
+        """Add the loss's gradient; DeepSpeed takes the mean over processes, hence the factor."""
         self.engine.backward(loss * self.processes.count, scale_wrt_gas=False)
 
     def step(self, rate: float = 1.0) -> float:
-        """See `Backend.step`."""
+        """Clip the gradient, take a step, and return the norm before clipping."""
         for group in self.engine.optimizer.param_groups:
             group["lr"] = rate * self.learning_rate
         self.engine.step()
@@ -78,7 +78,7 @@ class DeepSpeedBackend:
         return norm
 
     def frozen(self, module: torch.nn.Module) -> Callable[[Padded], torch.Tensor]:
-        """See `Backend.frozen`."""
+        """Forward of another module, sharded like this one, but never trained."""
         if self.unsharded:
             return module
         for parameter in module.parameters():
@@ -87,7 +87,7 @@ class DeepSpeedBackend:
         return self._initialized(module, config)
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """See `Backend.weights`."""
+        """Names and unsharded tensors of the weights, each valid until the next is asked for."""
         for name, parameter in self.module.named_parameters():
             with self.gathered(parameter):
                 yield name, parameter
@@ -99,7 +99,7 @@ class DeepSpeedBackend:
         return self.deepspeed.zero.GatheredParameters([parameter], modifier_rank=changed_by)
 
     def optimizer_on_host(self) -> AbstractContextManager[None]:
-        """See `Backend.optimizer_on_host`; before the first step there are no moments to move."""
+        """Inside it what only steps need is on the host; before the first step there is nothing."""
         tensors = [s[key] for s in self.optimizer.state.values() for key in MOMENTS if key in s]
         if self.dtype == torch.bfloat16:  # else the master weights may be the module's own
             tensors += [master.data for master in self.optimizer.state]
@@ -140,7 +140,7 @@ class ShardedState:
         self.backend = backend
 
     def files(self) -> dict[str, dict[str, torch.Tensor]]:
-        """See `Part.files`; a file of each process, and all gather each parameter in turn."""
+        """This process's file -> its tensors; all processes gather each parameter in turn."""
         rank, count = self.backend.processes.rank, self.backend.processes.count
         kept = {"steps": torch.tensor(self.backend.steps)}
         names = ("weight", *MOMENTS) if self.backend.steps else ("weight",)
@@ -152,7 +152,7 @@ class ShardedState:
         return {f"part-{rank:04d}": kept}
 
     def read(self, folder: Path) -> None:
-        """See `Part.read`.
+        """Take over the files of all processes.
 
         Raises:
             UserError: the folder holds the state of a run in one process without DeepSpeed.

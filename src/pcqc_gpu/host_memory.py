@@ -19,7 +19,7 @@ class HostMemory:
         Afterwards every view of the same memory has them again.
 
         Args:
-            tensors: of one device.
+            tensors: all on one device.
         """
         # Views that begin at different places of a storage are moved with it, once.
         every = (tensor.untyped_storage() for tensor in tensors)

@@ -46,7 +46,7 @@ def measure(study: Study, name: str, processes: Processes, updates: int) -> dict
 
     Args:
         study: settings; its models and cases must be there.
-        name: of a trained method; by default one in which every role works.
+        name: a trained method's; by default one in which every role works.
         processes: that train together.
         updates: that count, after a first one.
 
@@ -164,7 +164,7 @@ def update_flops(shape: Architecture, trees: Sequence[TokenTree], passes: int) -
     """FLOPs of an update on merged sequences.
 
     Args:
-        shape: of the actor.
+        shape: the actor's.
         trees: each of their tokens is computed once and sees itself and its ancestors.
         passes: forward passes that the update is worth.
     """

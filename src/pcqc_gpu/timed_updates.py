@@ -36,13 +36,13 @@ class Worker:
 
     Args:
         study: settings; its models and cases must be there.
-        name: of the method.
+        name: the method's.
         processes: that train together.
 
     Attributes:
         run: the run, as the job has it.
         seconds: per update so far, phase -> seconds.
-        batch, metrics, report: of the last update.
+        batch, metrics, report: the last update's.
     """
 
     def __init__(self, study: Study, name: str, processes: Processes = SINGLE_PROCESS):

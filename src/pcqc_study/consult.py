@@ -63,7 +63,7 @@ class Person:
         self.model, self.engine, self.ask = model, model.engine, ask
 
     def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
-        """See `Patient.answer`; the first inquiry is the executed question."""
+        """The person's answer to the first inquiry, which is executed; the model's to others."""
         try:
             line = self.ask("You: ").strip()
         except EOFError:

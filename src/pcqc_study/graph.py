@@ -30,7 +30,7 @@ def log_path(study: Study, kind: str, *names: str) -> Path:
 
     Args:
         study: to which the job belongs.
-        kind: of the job.
+        kind: the job's.
         names: the job's arguments, and the name of its result's folder.
     """
     return study.results / "logs" / kind / f"{'-'.join(names)}.log"

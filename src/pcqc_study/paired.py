@@ -23,7 +23,7 @@ class PairedComparison:
 
     Attributes:
         cases: their number.
-        minuend_accuracy, subtrahend_accuracy: of each set, in percent.
+        minuend_accuracy, subtrahend_accuracy: each set's, in percent.
         gain: their difference, in percentage points.
         low, high: ends of the gain's 95 % interval, in percentage points.
         only_minuend, only_subtrahend: cases that one set alone has right.
@@ -66,7 +66,7 @@ def paired_comparison(
 
     Args:
         minuend, subtrahend: (cases,) booleans, correct or not, in the same order of cases.
-        seed: of the percentile bootstrap over cases.
+        seed: the percentile bootstrap's, over cases.
     """
     pairs = np.column_stack([minuend, subtrahend]).astype(bool)
     first, second = pairs.T

@@ -45,7 +45,7 @@ class Program(click.Group):
         """Run a command, and return its exit status; an error is one line on standard error.
 
         Args:
-            arguments: of the command line; those of this process by default.
+            arguments: words after the program's name; those of this process by default.
 
         It ends quietly where whoever reads its output, such as `head`, has seen enough.
         """
@@ -116,7 +116,7 @@ def option(usage: str, text: str = "", name: str | None = None, **more: Any) -> 
 
     Args:
         text: its help.
-        name: of the command's parameter, where it is not the option's.
+        name: the parameter's of the command, where it is not the option's.
         more: what `click.Option` takes.
     """
     typed, _, value = usage.partition(" ")

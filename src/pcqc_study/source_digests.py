@@ -112,7 +112,7 @@ class _Source(ast.NodeTransformer):
     Attributes:
         names: what it imports, as `(module, name, alias)`.
         imports: modules that it may import, and names in them that may be modules.
-        digest: of the syntax tree and the names.
+        digest: made of the syntax tree and the names.
         only_lists: whether it imports what it offers, at once or when it is asked for, and does
             nothing else.
     """

@@ -48,7 +48,7 @@ def status(study: Study, states: list[JobState] | None = None) -> dict[str, Any]
 
     Args:
         study: the study.
-        states: of its jobs, where the caller has looked already.
+        states: its jobs', where the caller has looked already.
 
     Returns:
         `study`; `jobs`: how many; by state how many of them; `seconds_left` of work, one job at a

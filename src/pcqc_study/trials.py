@@ -51,7 +51,7 @@ class Outcome:
         base: the study of the base model: that study or a replicate.
         accuracies: percent of the development benchmark at each checkpoint, in order.
         turns: at the last of them.
-        trajectories: of the whole training.
+        trajectories: how many the whole training has.
     """
 
     study: str

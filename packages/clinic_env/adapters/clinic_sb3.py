@@ -30,7 +30,7 @@ def learner(world: str, seed: int = 0, side_by_side: int = 16) -> PPO:
 
     Args:
         world: name of a frozen world.
-        seed: of weights and cases.
+        seed: that of weights and cases.
         side_by_side: how many consultations it holds at a time.
     """
     env = make_vec_env(DiscreteClinic, side_by_side, seed, env_kwargs={"world": world})

@@ -22,7 +22,7 @@ class ClinicTools:
         """Open a case.
 
         Args:
-            seed: of the case; None goes on with the one that follows.
+            seed: the case's; None goes on with the one that follows.
         """
         opening, _info = self._env.reset(seed=seed)
         return f"{self._env.instruction}\n\n{opening}"
@@ -45,7 +45,7 @@ class ClinicTools:
         """Give the final diagnosis. This ends the consultation.
 
         Args:
-            label: of the option, such as "A".
+            label: the option's, such as "A".
 
         Returns:
             The correct diagnosis.

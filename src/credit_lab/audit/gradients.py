@@ -54,7 +54,7 @@ class Beside:
         choice: cosine of the parts for asking or answering; NaN for a credit of questions, which
             leaves that choice alone.
         question: cosine of the parts for which question.
-        norm: of the question part, by the exact one's.
+        norm: the question part's, divided by the exact one's.
         asking: how much more than the exact gradient the choice part pushes towards asking: its
             cosine with the gradient of the number of questions, less the exact gradient's.
     """
@@ -127,7 +127,7 @@ class Supervised:
         patient: who is asked.
         state: before the question.
         asked: the executed question.
-        probability: of meeting the patient, reaching the state and asking this.
+        probability: that of meeting the patient, reaching the state and asking this.
         executed: E[credit] of the executed question.
         unexecuted: finding -> E[credit] of an unexecuted candidate that asks about it.
     """
@@ -147,9 +147,9 @@ def question_gradient(
 
     Args:
         policy: that samples.
-        credit: of questions.
+        credit: one of questions.
         alone: see `compare`.
-        candidates: of a state.
+        candidates: how many a state has.
     """
     clinic, others = policy.clinic, candidates - 1
     weights, tokens = clinic.zeros(), 0.0

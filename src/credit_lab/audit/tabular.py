@@ -130,7 +130,7 @@ class TabularPolicy:
 
     Attributes:
         logits: see `TinyClinic.zeros`.
-        probabilities: of each token.
+        probabilities: one for each token.
     """
 
     def __init__(self, clinic: TinyClinic, logits: Parts):

@@ -41,7 +41,7 @@ def group_credits(
     Args:
         policy: that samples.
         credit: compares the consultations of a group.
-        size: of a group.
+        size: consultations in a group.
         reader: whose belief the credit reads; see `_groups`.
         shifted: whether it reads shifts, which are the policy's.
     """
@@ -110,7 +110,7 @@ def _groups(
 
     Args:
         clinic: the world.
-        patient: of the consultations.
+        patient: the consultations' patient.
         credit: a turn credit, or its name.
         size: G_T.
         reader: whose belief is read, of each option if it had answered then; None for the exact

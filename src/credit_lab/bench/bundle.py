@@ -138,7 +138,7 @@ def each_executed(
 
     Args:
         utilities, expected, continued: float [K].
-        baseline: of the state.
+        baseline: the state's.
     """
     numbers = range(len(np.asarray(utilities)))
     orders = [[first, *(k for k in numbers if k != first)] for first in numbers]

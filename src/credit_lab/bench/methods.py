@@ -95,7 +95,7 @@ class CreditedTurns(TurnCredit):
 
     @property
     def reads_beliefs(self) -> bool:
-        """See `TurnCredit.reads_beliefs`."""
+        """Whether the credit reads the correct option's probability before each turn."""
         return "beliefs" in known("turns", self.turn_credit, self.file, self.continuations).reads
 
 
@@ -130,7 +130,7 @@ class CreditedQuestions(Pcqc):
 
     @property
     def scorer_during_rollouts(self) -> bool:  # type: ignore[override]
-        """See `Pcqc`."""
+        """Whether the scorer alone, which may read while dialogues go on, has all that it reads."""
         return self._reads <= {"utilities", "baselines"}
 
     @property
@@ -139,7 +139,7 @@ class CreditedQuestions(Pcqc):
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `Method.needs`."""
+        """Services that its runs are lent: the world, the scorer, as its credit reads."""
         own = {"world"} if "expected" in self._reads else set()
         own |= {"scorer"} if self._reads & {"utilities", "baselines"} else set()
         return super().needs - {"scorer"} | own
@@ -147,7 +147,7 @@ class CreditedQuestions(Pcqc):
     def judge(
         self, services: Services, context: RolloutContext, firsts: Firsts, stage: str
     ) -> Judged:
-        """See `Pcqc.judge`; all that the credit reads."""
+        """Candidates of each case's first consultation, with all that the credit reads."""
         given = services, context, firsts, stage
         judged = {}
         if self._reads & {"utilities", "baselines"}:
@@ -176,7 +176,7 @@ class CreditedQuestions(Pcqc):
         )
 
     def credit(self, groups: Sequence[QuestionGroup]) -> None:
-        """See `Pcqc.credit`; the states of a case are one group."""
+        """Credit candidates in place; the states of a case are one group."""
         cases = [[*row] for _, row in groupby(groups, key=lambda group: group.case.case_id)]
         groups_of = [self._group(row) for row in cases]
         credited = credit_update(self.question_credit, groups_of, unknown="nan")

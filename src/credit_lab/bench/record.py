@@ -49,7 +49,7 @@ class Sizes:
         cases: consultations that they are taken from.
         candidates: K, questions sampled at a state.
         continued: groups whose candidates are played on.
-        continuations: of each candidate.
+        continuations: how many each candidate gets.
     """
 
     groups: int = 1667
@@ -118,7 +118,7 @@ def record(task: Task, policies: Mapping[str, Weights], sizes: Sizes) -> Iterato
     """Rows of the bundle, policy by policy.
 
     Args:
-        task: of a run, whose protocol, patient and scorer are used.
+        task: a run's; its protocol, patient and scorer are used.
         policies: name -> the actor's weights.
         sizes: how much is recorded.
     """

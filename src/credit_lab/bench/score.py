@@ -36,10 +36,10 @@ class Score:
     """What a credit reached; NaN or None where it does not apply.
 
     Attributes:
-        title: of the credit.
+        title: the credit's.
         of: `questions` or `turns`.
         known: what it reads, and does at ties.
-        states: of the bundle that have what it reads.
+        states: how many of the bundle's have what it reads.
         rank: exact value -> Spearman's correlation with it, mean over states.
         regret: exact value -> of the question that it favours, in points.
         gradients: policy of the tiny clinic -> its expected gradient beside the exact one.
@@ -65,8 +65,8 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
     """Judge a credit.
 
     Args:
-        credit: of turns or questions.
-        states: of the bundle.
+        credit: one of turns or questions.
+        states: the bundle's.
         exact: feed it Q* in place of continuations' rewards: a control of the bench itself.
     """
     known = behaviour(credit)
@@ -160,7 +160,7 @@ def _firsts(credit: Credit, groups: Sequence[Group]) -> list[list[float]]:
 
 
 def _idle(credits: np.ndarray, states: Sequence[State]) -> float:
-    """See `Score`; of states where another candidate can tell something."""
+    """`Score.idle`, of states where another candidate can tell something."""
     idle = np.array([state.idle for state in states])
     counted = idle & ~idle.all(axis=1, keepdims=True)
     above = (credits - credits.mean(axis=-1, keepdims=True))[:, counted]
@@ -170,7 +170,7 @@ def _idle(credits: np.ndarray, states: Sequence[State]) -> float:
 def _luck(
     credit: Credit, known: Behaviour, credits: np.ndarray, states: Sequence[State], continued: bool
 ) -> float | None:
-    """See `Score`."""
+    """`Score.luck`: %, or None where it does not apply."""
     if "values" in known.reads:  # its draws share continuations
         return None
     if not continued:

@@ -28,7 +28,7 @@ class ChatFormat:
     response gives those, so nothing sampled is decoded and tokenised again.
 
     Args:
-        tokenizer: of transformers.
+        tokenizer: one of transformers.
         instruction: the actor's system message.
         ends: tokens that end a response of this model, beside the one that the template writes.
 

@@ -15,7 +15,7 @@ class ChatTemplate:
     """The chat template of a tokenizer, tried on stand-ins for the turns of a consultation.
 
     Args:
-        tokenizer: of transformers, with a chat template.
+        tokenizer: one of transformers, with a chat template.
 
     Attributes:
         before_answer, after_answer: its text from a response to the answer, and from there to where

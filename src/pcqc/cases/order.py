@@ -19,8 +19,8 @@ def batch_of_step(step: int, count: int, size: int, seed: int, label: str) -> np
 
     Args:
         step: number of the step, from 0.
-        count: of items.
-        size: of a batch.
+        count: number of items.
+        size: items in a batch.
         seed, label: name the order.
     """
     number, index = divmod(step, batches_per_pass(count, size))

@@ -37,7 +37,7 @@ def roll_out(
         rollouts: G_T, consultations per case.
         candidates: G_Q, responses sampled at every state of a case's first consultation at which
             a question can still be answered; the first is executed, all are answered.
-        seed: of the run; with `stage`, case, rollout, turn and candidate it names every draw.
+        seed: the run's; with `stage`, case, rollout, turn and candidate it names every draw.
         stage: keeps the draws of training updates and of evaluation apart.
         turns: stop after this many and leave consultations open; by default play to the end.
 

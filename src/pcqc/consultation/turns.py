@@ -95,7 +95,7 @@ def sample_responses(
         context: roles and rules.
         dialogues: before their next turn.
         widths: responses of each.
-        name: of the random streams, `<seed>/<stage>`.
+        name: begins those of the random streams, `<seed>/<stage>`.
 
     Returns:
         One list of responses, not answered yet, per dialogue.

@@ -31,7 +31,7 @@ class Sampling:
     Attributes:
         temperature: divides the logits; 0 takes the likeliest token.
         top_p: the smallest set of likeliest tokens with this probability is kept.
-        max_tokens: of one completion.
+        max_tokens: the most that a completion has.
         stop: tokens of which each ends a completion and belongs to it.
     """
 

@@ -27,17 +27,17 @@ class MeteredEngine(WrappedEngine):
         return counts
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
-        """See `Engine.submit`."""
+        """Accept a request beside those in progress."""
         self.read += len(request.prompt)
         return self.engine.submit(request, sampling)
 
     def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
-        """See `Engine.submit_choices`."""
+        """Accept one prompt of `next_logprobs`, beside requests in progress."""
         self.read += len(prompt)
         return self.engine.submit_choices(prompt, choices)
 
     def collect(self, wait: bool) -> dict[Ticket, list]:
-        """See `Engine.collect`."""
+        """Requests that have finished since the last call, each with its result."""
         finished = self.engine.collect(wait)
         self.sampled += _tokens(finished.values())
         return finished
@@ -45,7 +45,7 @@ class MeteredEngine(WrappedEngine):
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
     ) -> Sequence[Sequence[Completion | Failure]]:
-        """See `Engine.generate`."""
+        """One list of completions per request, one completion per stream of it, in order."""
         self.read += sum(len(request.prompt) for request in requests)
         groups = self.engine.generate(requests, sampling)
         self.sampled += _tokens(groups)
@@ -54,7 +54,7 @@ class MeteredEngine(WrappedEngine):
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
     ) -> Sequence[list[float] | Failure]:
-        """See `Engine.next_logprobs`."""
+        """log P(token | prompt) for each token of `choices`."""
         self.read += sum(map(len, prompts))
         return self.engine.next_logprobs(prompts, choices)
 

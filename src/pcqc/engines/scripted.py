@@ -22,7 +22,7 @@ class ScriptedEngine(Engine):
         self.prompts: list[tuple[int, ...]] = []
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """See `Engine.generate`."""
+        """One list of completions per request, one completion per stream of it, in order."""
         self.prompts += [tuple(request.prompt) for request in requests]
         return [
             [self._completion(request, stream, sampling) for stream in request.streams]
@@ -38,7 +38,7 @@ class ScriptedEngine(Engine):
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
     ) -> list[list[float]]:
-        """See `Engine.next_logprobs`."""
+        """log P(token | prompt) for each token of `choices`."""
         self.prompts += [tuple(prompt) for prompt in prompts]
         pairs = zip(prompts, choices, strict=True)
         return [list(self._scores(tuple(prompt), ids)) for prompt, ids in pairs]

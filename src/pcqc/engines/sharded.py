@@ -38,7 +38,7 @@ class ShardedEngine(WrappedEngine):
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
     ) -> Sequence[Sequence[Completion | Failure]]:
-        """See `Engine.generate`."""
+        """One list of completions per request, one completion per stream of it, in order."""
         return self.processes.map_sharded(
             lambda part: self.engine.generate(part, sampling), requests
         )
@@ -46,7 +46,7 @@ class ShardedEngine(WrappedEngine):
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
     ) -> Sequence[list[float] | Failure]:
-        """See `Engine.next_logprobs`."""
+        """log P(token | prompt) for each token of `choices`."""
         rows = list(zip(prompts, choices, strict=True))
         return self.processes.map_sharded(
             lambda part: self.engine.next_logprobs([p for p, _ in part], [c for _, c in part]), rows

@@ -36,7 +36,7 @@ class TransformersEngine(Engine):
 
     @torch.inference_mode()
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """See `Engine.generate`."""
+        """One list of completions per request, one completion per stream of it, in order."""
         rows = [(r.prompt, stream) for r in requests for stream in r.streams]
         completions: list[Completion] = []
         for start in range(0, len(rows), self.batch_size):
@@ -48,7 +48,7 @@ class TransformersEngine(Engine):
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
     ) -> list[list[float]]:
-        """See `Engine.next_logprobs`."""
+        """log P(token | prompt) for each token of `choices`."""
         results = []
         for start in range(0, len(prompts), self.batch_size):
             batch = [list(p) for p in prompts[start : start + self.batch_size]]
@@ -62,7 +62,7 @@ class TransformersEngine(Engine):
         return results
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`; a module shared with the learner has them already."""
+        """Copy weights into the module; one shared with the learner has them already."""
         own = dict(self.model.state_dict(keep_vars=True))
         with torch.no_grad():
             for name, tensor in weights:
@@ -71,7 +71,7 @@ class TransformersEngine(Engine):
         self.reset_cache()
 
     def reset_cache(self) -> None:
-        """See `Engine.reset_cache`."""
+        """Forget cached prefixes."""
         self.cache.clear()
 
     def _generate_batch(self, rows, sampling: Sampling) -> list[Completion]:

@@ -45,8 +45,8 @@ def evaluate(
 
     Args:
         context: roles and rules.
-        cases: of the benchmark.
-        seed: of the sampling schedule, shared by all methods and runs.
+        cases: the benchmark's.
+        seed: the sampling schedule's, shared by all methods and runs.
         benchmark: its name; part of the schedule.
         labels: `method`, `run` and `update`, copied into every prediction.
 

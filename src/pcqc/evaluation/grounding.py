@@ -89,7 +89,7 @@ class ModelJudge:
         self.sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=8, stop=chat.ends)
 
     def judge(self, items: Sequence[Answered]) -> list[Judgement]:
-        """See `Judge.judge`."""
+        """One judgement per item: of each criterion what both wordings agree on, else None."""
         requests = [
             Request(self.chat.ask(self._prompt(prompt, item, criterion)), (stream(0, "judge"),))
             for item in items
@@ -149,7 +149,7 @@ def priority(judgement: Judgement, chosen: bool) -> int:
     """An answer's place in the review, 1 to 4: open ones first; among equals, those a rule chooses.
 
     Args:
-        judgement: of all judges.
+        judgement: all judges' together.
         chosen: whether the candidate is the executed one or the one of highest utility, which the
             comparisons rest on.
     """

@@ -57,7 +57,7 @@ def levelled_off(accuracies: Sequence[float], after: int, points: float) -> bool
     """Whether the last `after` checkpoints are hardly better than those before them.
 
     Args:
-        accuracies: of all validations so far, fractions, by update.
+        accuracies: update -> accuracy of its validation, a fraction; all so far.
         after: how many checkpoints at the end are compared with all others; 0: a run never ends
             early.
         points: what the best of them must gain over the best before, in percentage points.

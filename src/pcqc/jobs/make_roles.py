@@ -187,7 +187,7 @@ def make_weight_update(
         task: settings.
         context: whose actor it is.
         policy: the learner's.
-        cases: of whose opening prompts the first few are what both are compared on.
+        cases: both are compared on the opening prompts of the first few.
     """
     settings = task.settings
     if settings.engine.kind == "transformers" and policy.backend.unsharded:

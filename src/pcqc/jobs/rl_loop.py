@@ -48,7 +48,7 @@ class Run:
         task: settings, cases and models.
         processes: that train together.
         measure: what else a validation measures of its dialogues.
-        world: of a synthetic study, for the methods that need it.
+        world: a synthetic study's, for the methods that need it.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Run:
 
     @contextmanager
     def _sampling(self) -> Iterator[dict[str, float]]:
-        """See `Engines.awake`; meanwhile a critic's optimiser is on the host, if so placed."""
+        """Engines awake; meanwhile a critic's optimiser is on the host, if so placed."""
         place, critic = self.task.where.placement, self.services.critic
         moves = critic and place and place.learner.offload == "critic"
         room = critic.backend.optimizer_on_host() if moves else nullcontext()

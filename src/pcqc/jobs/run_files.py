@@ -117,9 +117,9 @@ class RunFolder:
 
         Args:
             update: number of finished updates.
-            digest: of the checkpoint.
+            digest: the checkpoint's.
             benchmark: the development benchmark.
-            evaluation: of the checkpoint on it.
+            evaluation: the checkpoint's on it.
             more: further numbers beside the evaluation's own.
         """
         name = f"{update:06d}"

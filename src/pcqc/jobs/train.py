@@ -23,7 +23,7 @@ def run(
         task: settings, cases and models.
         processes: that do it together.
         measure: further numbers of a validation's dialogues; see `Run`.
-        world: of the clinic, for a method that asks it.
+        world: the clinic's, for a method that asks it.
 
     Returns:
         Entries of the manifest, in the first process.

@@ -46,10 +46,10 @@ class Services:
 
     Attributes:
         policy: the actor in training.
-        seed: of the run; part of every random stream's name.
+        seed: the run's; part of every random stream's name.
         scorer: frozen.
         critic: in training, as the method made it.
-        world: of the synthetic clinic.
+        world: the synthetic clinic's.
         memory: plain data kept from update to update, saved and resumed with the run.
     """
 
@@ -66,7 +66,7 @@ class RlMethod(Method):
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `Method.needs`."""
+        """Services that its runs are lent: the reference model where there is a KL penalty."""
         return frozenset({"reference"} if self.kl_coefficient else ())
 
     def collect_rollouts(
@@ -77,7 +77,7 @@ class RlMethod(Method):
         Args:
             services: what it needs.
             context: roles and rules.
-            cases: of the update.
+            cases: the update's.
             update: its number; part of every random stream's name.
         """
         raise NotImplementedError

@@ -18,13 +18,13 @@ from turn_credit.arithmetic import executed_local_credit
 
 @settings(frozen=True, config=STRICT)
 class ExecutedLocal(Pcqc):
-    """See the module."""
+    """Executed-local's settings and its credit; it samples and trains as PCQC."""
 
     supervise: Literal["executed"] = "executed"
     divide: Literal["update"] = "update"
 
     def credit(self, groups: Sequence[QuestionGroup]) -> None:
-        """See `Pcqc.credit`."""
+        """Credit executed questions in place, compared across all states of the update."""
         gains = [group.gains[0] for group in groups]
         credits = executed_local_credit(gains, self.least_spread)
         for group, credit in zip(groups, credits, strict=True):

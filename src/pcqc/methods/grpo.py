@@ -39,7 +39,7 @@ class GroupBatch(RolloutBatch):
 
 @settings(frozen=True, config=STRICT)
 class Grpo(RlMethod):
-    """See the module."""
+    """GRPO's settings and updates."""
 
     terminal_group: Count = 4  # G_T, complete consultations per case
 
@@ -57,7 +57,7 @@ class Grpo(RlMethod):
     def collect_rollouts(
         self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int
     ) -> GroupBatch:
-        """See `RlMethod.collect_rollouts`."""
+        """Sample groups of consultations, and credit each with its group-relative advantage."""
         batch = self.sample_groups(services, context, cases, update)
         for row, scores in zip(batch.consultations, batch.advantages, strict=True):
             for consultation, score in zip(row, scores, strict=True):

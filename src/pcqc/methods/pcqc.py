@@ -50,17 +50,19 @@ class QuestionBatch(GroupBatch):
     trained: int = 1
 
     def metrics(self) -> dict[str, float]:
-        """See `RolloutBatch.metrics`."""
+        """Metric name -> value, those of question groups among them."""
         return {**super().metrics(), **group_metrics(self.groups)}
 
     def records(self) -> dict[str, list[dict]]:
-        """See `RolloutBatch.records`."""
+        """Rows for `candidate_groups.jsonl`, one per state."""
         return {"candidate_groups": [group_row(group, self.trained) for group in self.groups]}
 
 
 @settings(frozen=True, config=STRICT)
 class Pcqc(Grpo):
-    """See the module. The entries of `config/methods.yaml` and of a study win over defaults here.
+    """PCQC's settings and updates.
+
+    The entries of `config/methods.yaml` and of a study win over defaults here.
 
     Attributes:
         scorer_during_rollouts: whether the scorer may read candidates while dialogues go on.
@@ -82,7 +84,7 @@ class Pcqc(Grpo):
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `Method.needs`."""
+        """Services that its runs are lent, the scorer among them."""
         return super().needs | {"scorer"}
 
     @property
@@ -93,7 +95,7 @@ class Pcqc(Grpo):
     def collect_rollouts(
         self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int
     ) -> QuestionBatch:
-        """See `RlMethod.collect_rollouts`; questions are judged and credited too."""
+        """Sample an update's consultations and candidates, and credit both."""
         if self.scorer_during_rollouts:
             context = replace(context, scorer=services.scorer)
         sampled = self.sample_groups(services, context, cases, update, self.question_group)

@@ -21,7 +21,7 @@ class QuestionGroup:
 
     Attributes:
         case: with the answer that indexes the scorer's probabilities.
-        number: of the turn in its consultation.
+        number: the turn's in its consultation.
         turn: state and responses, the executed one first.
         baseline: b(O_t), the correct option's probability before the exchange; where continuations
             or imagined answers judge, the mean of the utilities.

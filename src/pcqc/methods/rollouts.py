@@ -16,11 +16,11 @@ class RolloutBatch:
     """Complete consultations of an update, rewarded.
 
     Attributes:
-        cases: of the update, less those in which a served patient failed.
+        cases: the update's, less those in which a served patient failed.
         consultations: complete ones of each case.
         rewards: per case, float [its consultations].
         advantages: per case, float [its consultations]: of the whole consultation.
-        sampled_tokens: of all the actor's responses, in these consultations or not.
+        sampled_tokens: tokens of all the actor's responses, in these consultations or not.
         failures: metric name -> count of what a server did not answer.
         continued: further consultations that were played to their end to value states.
     """

@@ -25,9 +25,9 @@ def executed_sequences(
 
     Args:
         consultation: to train on.
-        advantages: of all tokens of an executed response; one per turn, or the same for all.
+        advantages: those of all tokens of an executed response; one per turn, or the same for all.
         credits: turn number -> question credit of its executed question.
-        weight: of each actor token in the terminal loss and the KL penalty.
+        weight: that of each actor token in the terminal loss and the KL penalty.
         spans: turn number -> what else is credited of its executed response.
     """
     credits, spans = credits or {}, spans or {}

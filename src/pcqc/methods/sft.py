@@ -6,6 +6,6 @@ from pcqc_base.settings import Method
 
 
 class Sft(Method):
-    """See the module."""
+    """Shared SFT's settings."""
 
     kind: ClassVar[str] = "sft"

@@ -191,7 +191,7 @@ def require_all(path: Path, loading: Mapping[str, Any], remedy: str) -> None:
     The library would fill in random numbers, or leave the tensor out, and go on.
 
     Args:
-        path: of the weights, for the message.
+        path: the weights' file, for the message.
         loading: what transformers' `from_pretrained` returns as its loading info.
         remedy: ends the message.
     """

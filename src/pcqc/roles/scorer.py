@@ -73,8 +73,8 @@ class Reading:
     Attributes:
         passes: one for each place at which labels differ; one in all where they differ in one
             token.
-        places: of each label its tokens, from the first that not all share: number of the pass, and
-            place among the tokens that may come next there.
+        places: for each label its tokens, from the first that not all share: number of the pass,
+            and place among the tokens that may come next there.
     """
 
     passes: list[Pass]
@@ -96,7 +96,7 @@ class Reading:
         """Log-probability of each label: the sum over its tokens; or the first failure of a pass.
 
         Args:
-            rows: of each pass.
+            rows: those of each pass.
         """
         read: list[list[float]] = []
         for row in rows:

@@ -23,7 +23,7 @@ class Backend(Protocol):
     """A module in training; every process of `processes` makes the same calls.
 
     Attributes:
-        device: of the module's inputs.
+        device: the module's inputs lie there.
         processes: that share the work.
         state: what a resumed run needs.
         unsharded: whether this process holds all of the module's weights between steps, so that an
@@ -76,7 +76,7 @@ class TorchBackend:
     Args:
         module: called with a micro-batch; trained in place.
         optimizers: each of some of its parameters, at the learning rate that it has now.
-        max_gradient_norm: of all parameters together, to which it is clipped.
+        max_gradient_norm: to which the norm over all parameters is clipped.
 
     Raises:
         UserError: the module is in bf16, which rounds most steps away.
@@ -106,15 +106,15 @@ class TorchBackend:
         self.state = ModelState(module, optimizers)
 
     def forward(self, padded: Padded) -> torch.Tensor:
-        """See `Backend.forward`."""
+        """The module's output on a micro-batch."""
         return self.module(padded)
 
     def backward(self, loss: torch.Tensor) -> None:
-        """See `Backend.backward`."""
+        """Add the loss's gradient."""
         loss.backward()
 
     def step(self, rate: float = 1.0) -> float:
-        """See `Backend.step`."""
+        """Clip the gradient, take a step unless its norm is not finite, and return that norm."""
         norm = torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.max_gradient_norm)
         if torch.isfinite(norm):
             for group, learning_rate in zip(self.groups, self.learning_rates, strict=True):
@@ -125,15 +125,15 @@ class TorchBackend:
         return float(norm)
 
     def frozen(self, module: torch.nn.Module) -> Callable[[Padded], torch.Tensor]:
-        """See `Backend.frozen`."""
+        """The other module itself: nothing is sharded here."""
         return module
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """See `Backend.weights`."""
+        """Names and tensors of the weights."""
         return self.module.named_parameters()
 
     def optimizer_on_host(self) -> AbstractContextManager[None]:
-        """See `Backend.optimizer_on_host`; here all stays where it is."""
+        """Does nothing: here all stays where it is."""
         return nullcontext()
 
 
@@ -166,8 +166,8 @@ def share(
     together: where a process has fewer, batches of `padding` fill up.
 
     Args:
-        items: of the whole update, the same in every process.
-        budget: of padded tokens in a micro-batch.
+        items: the whole update's, the same in every process.
+        budget: padded tokens in a micro-batch, at most.
         processes: that share the work.
         padding: an item without a selected token.
         columns: see `micro_batches`.

@@ -39,7 +39,7 @@ def micro_batches(
 
     Args:
         sequences: to be grouped.
-        token_budget: of a batch, padding included.
+        token_budget: most tokens of a batch, padding included.
         columns: length of a sequence -> columns that it is padded to at least.
     """
     batch: list[T] = []
@@ -129,7 +129,7 @@ def take_selected(arrays: Sequence[np.ndarray], selected: Sequence[np.ndarray]) 
     """The selected entries of each array, one array after another; float64 [all selected].
 
     Args:
-        arrays: of numbers, one per sequence; there may be none.
+        arrays: numbers of each sequence; there may be none.
         selected: bool, as long as each.
     """
     parts = [array[chosen] for array, chosen in zip(arrays, selected, strict=True)]

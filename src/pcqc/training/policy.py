@@ -81,7 +81,7 @@ class Policy:
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
     ) -> list[list[float]]:
-        """See `Engine.next_logprobs`, to compare an engine with."""
+        """log P(token | prompt) for each token of `choices`, to compare an engine with."""
         ends = [
             SelectedTokens([*prompt, token], np.arange(len(prompt) + 1) == len(prompt))
             for prompt, tokens in zip(prompts, choices, strict=True)
@@ -113,7 +113,7 @@ class Policy:
         Args:
             sequences: with their terms; the same in every process.
             coefficients: component name -> weight; a component of weight 0 is not computed.
-            clip: of the ratio; that of the settings where not given.
+            clip: the ratio's; that of the settings where not given.
             rate: factor of the learning rate.
 
         Raises:

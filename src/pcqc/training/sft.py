@@ -22,7 +22,7 @@ class Conversation:
     Attributes:
         messages: system, user, assistant, user, ..., assistant; each {"role", "content"}.
         train: on `all` assistant messages, or on the `last` alone.
-        facts: of the patient; where given, its answers are trained on too, from its own prompt.
+        facts: the patient's; where given, its answers are trained on too, from its own prompt.
     """
 
     messages: list[dict[str, str]]

@@ -143,7 +143,7 @@ class ModelState:
     optimizers: Sequence[torch.optim.Optimizer]
 
     def files(self) -> dict[str, dict[str, torch.Tensor]]:
-        """See `Part.files`."""
+        """Name of a file -> its tensors: weights, and the optimisers' moments by parameter."""
         optimizer = {
             f"{name}/{key}": torch.as_tensor(value)
             for name, parameter in self.model.named_parameters()
@@ -158,7 +158,7 @@ class ModelState:
         }
 
     def read(self, folder: Path) -> None:
-        """See `Part.read`."""
+        """Take over weights and moments from a folder."""
         if not (folder / "model.safetensors").exists():
             raise UserError(
                 f"{folder}: the run began with placement.learner and cannot resume without it; "

@@ -59,7 +59,7 @@ def train_supervised(backend: Backend, plan: Plan, state: Path) -> Iterator[tupl
     micro-batches and dealt out to processes.
 
     Args:
-        backend: of a `TokenModel`.
+        backend: a `TokenModel`'s.
         plan: the same in every process.
         state: folder of the resumable state.
 

@@ -63,7 +63,7 @@ def merge_prefixes(
 
     Args:
         sequences: to be merged.
-        most_nodes: of a tree.
+        most_nodes: how many a tree may have.
         device: on which the trees will be attended.
     """
     ordered = sorted(sequences, key=lambda s: s.tokens)
@@ -84,7 +84,7 @@ def _small_trees(lengths: Sequence[int], shared: Sequence[int], most_nodes: int)
     Args:
         lengths: tokens of each sequence.
         shared: how many of them it shares with the sequence before it.
-        most_nodes: of a tree.
+        most_nodes: how many a tree may have.
     """
     starts: set[int] = set()
     first = nodes = 0

@@ -13,8 +13,8 @@ class Term:
     """One term of the loss on one sequence: float arrays as long as the sequence.
 
     Attributes:
-        weights: of the tokens that the term covers, 0 at the others. Equal weights make the term
-            a mean over tokens; weights that sum to 1 in every sequence make it a mean over
+        weights: one for each token that the term covers, 0 at the others. Equal weights make the
+            term a mean over tokens; weights that sum to 1 in every sequence make it a mean over
             sequences of their token means.
         advantages: credit of each covered token (unused by terms without credit).
     """

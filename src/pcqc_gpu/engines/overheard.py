@@ -30,7 +30,7 @@ class Overheard:
     """Lines that were printed, by this process or one that it started.
 
     Args:
-        descriptors: of standard output and standard error.
+        descriptors: those of standard output and standard error.
     """
 
     def __init__(self, descriptors: tuple[int, ...] = (1, 2)):

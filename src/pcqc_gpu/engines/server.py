@@ -87,28 +87,28 @@ class ServerEngine(Engine):
             )
 
     def wake(self) -> None:
-        """See `Engine.wake`; a server that was down and answers again is asked again."""
+        """Look at the servers: one that was down and answers again is asked again."""
         for replica in self.replicas.look_up():
             self._check(replica)
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
     ) -> list[list[Completion | Failure]]:
-        """See `Engine.generate`."""
+        """One list of completions per request, one completion per stream of it, in order."""
         bodies = [body for request in requests for body in _bodies(request, sampling)]
         results = iter(self._complete(bodies, self._completion))
         return [[next(results) for _ in r.streams] for r in requests]
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
-        """See `Engine.submit`."""
+        """Accept a request beside those in progress."""
         return self._begin(_bodies(request, sampling), self._completion)
 
     def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
-        """See `Engine.submit_choices`."""
+        """Accept one prompt of `next_logprobs`, beside requests in progress."""
         return self._begin([_choices(prompt, choices)], _first_logprobs)
 
     def collect(self, wait: bool) -> dict[Ticket, list]:
-        """See `Engine.collect`."""
+        """Requests that have finished since the last call, each with its result."""
         pending = [f for futures in self.running.values() for f in futures if not f.done()]
         if wait and pending:
             concurrent.futures.wait(pending, return_when=concurrent.futures.FIRST_COMPLETED)
@@ -119,7 +119,7 @@ class ServerEngine(Engine):
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
     ) -> list[list[float] | Failure]:
-        """See `Engine.next_logprobs`."""
+        """log P(token | prompt) for each token of `choices`."""
         bodies = [_choices(prompt, ids) for prompt, ids in zip(prompts, choices, strict=True)]
         return self._complete(bodies, _first_logprobs)
 
@@ -132,7 +132,7 @@ class ServerEngine(Engine):
         return taken
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`; a served role is frozen."""
+        """Refuses: a served role is frozen."""
         raise NotImplementedError("a served role is frozen")
 
     def _completion(self, reply: dict, body: dict) -> Completion:

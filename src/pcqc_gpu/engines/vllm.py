@@ -27,7 +27,7 @@ class VllmEngine(Engine):
 
     Args:
         folder: model folder; the weights it starts with.
-        dtype: of weights and cache.
+        dtype: number format of weights and cache.
         batch_size: sequences decoded at once.
         cache_tokens: capacity of the cache, which also bounds prompt and completion together.
         own_process: whether vLLM has its own process, as it must where several learners run.
@@ -85,7 +85,7 @@ class VllmEngine(Engine):
         self.renewed, self.transfer = renewed, transfer
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """See `Engine.generate`.
+        """One list of completions per request, one completion per stream of it, in order.
 
         Raises:
             UserError: a prompt and its completion do not fit the context.
@@ -96,16 +96,16 @@ class VllmEngine(Engine):
         return [[_completion(next(outputs)) for _ in r.streams] for r in requests]
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
-        """See `Engine.submit`."""
+        """Accept a request beside those in progress."""
         parameters = [sampling_params(sampling, stream) for stream in request.streams]
         return self._begin(request.prompt, parameters, _completion)
 
     def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
-        """See `Engine.submit_choices`."""
+        """Accept one prompt of `next_logprobs`, beside requests in progress."""
         return self._begin(prompt, [_choice_params(choices)], partial(_row, choices=choices))
 
     def collect(self, wait: bool) -> dict[Ticket, list]:
-        """See `Engine.collect`; in a shared process, one step for all requests in progress."""
+        """Requests that have finished; in a shared process, after one step for all in progress."""
         finished: dict[Ticket, list] = {}
         must = wait or self.shared
         # A step in vLLM's own process that has ended: asking for it does not wait.
@@ -126,12 +126,12 @@ class VllmEngine(Engine):
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
     ) -> list[list[float]]:
-        """See `Engine.next_logprobs`; at most 128 choices a prompt."""
+        """log P(token | prompt) for each token of `choices`; at most 128 a prompt."""
         outputs = self._run(prompts, [_choice_params(ids) for ids in choices], 1)
         return [_row(output, ids) for output, ids in zip(outputs, choices, strict=True)]
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`.
+        """Hand named weights to vLLM, and forget what it computed with the old ones.
 
         Raises:
             UserError: vLLM did not get the same bytes, or did not take all of them.
@@ -165,12 +165,12 @@ class VllmEngine(Engine):
                 yield [str(folder)]
 
     def reset_cache(self) -> None:
-        """See `Engine.reset_cache`."""
+        """Forget cached prefixes."""
         if not self.llm.reset_prefix_cache():
             raise RuntimeError("vLLM kept its prefix cache; are requests still running?")
 
     def sleep(self) -> None:
-        """See `Engine.sleep`; on a CPU vLLM has no such mode and keeps its memory.
+        """Free memory for the learner; on a CPU vLLM has no such mode and keeps its memory.
 
         Weights that come anew are dropped, the others kept in the host's memory.
         """
@@ -179,7 +179,7 @@ class VllmEngine(Engine):
             self.llm.sleep(level=2 if self.renewed else 1)
 
     def wake(self) -> None:
-        """See `Engine.wake`; first the learner's allocator frees what it does not use."""
+        """Take the memory back; first the learner's allocator frees what it does not use."""
         if self.sleeps:
             torch.cuda.empty_cache()
             self.llm.wake_up()

@@ -13,7 +13,7 @@ class Kind:
     """A kind of job: a command of `pcqc` and a rule of the workflow.
 
     Attributes:
-        name: of the command.
+        name: the command's.
         reads: settings and inputs of one of its jobs.
         sentence: what a job does, with its arguments in braces.
         folder: where its results are, below the study's.

@@ -198,8 +198,8 @@ def log_points(
     """Write (name, value, milliseconds since 1970, update) of each point, rounded for readers.
 
     Args:
-        client: of the store.
-        run_id: of the run that gets the points.
+        client: the store's.
+        run_id: the run that gets the points.
         points: MLflow keeps one of two equal ones.
         synchronous: whether to return when all are written; else threads of MLflow write them.
     """

@@ -40,7 +40,7 @@ def vary(
         study_name: name or path of a study.
         method: which method varies.
         changes: `setting=value`; a setting of the method, `tree....` or `rl....`.
-        name: of the variation; made of method and changes where not given.
+        name: the variation's; made of method and changes where not given.
         runs: letters of its runs; the method's first where not given.
 
     Returns:

@@ -56,7 +56,7 @@ class Consultation:
 
     Attributes:
         world: the clinic.
-        case: of the patient.
+        case: the patient's.
         max_turns: most turns; a question of the last one is not answered.
         rates: base rates of the D diseases.
         answered: finding -> present, of what the patient said.
@@ -145,7 +145,7 @@ class Consultation:
         """Finding -> accuracy after asking about it if the best questions follow (Q*).
 
         Args:
-            values: of the world's questions, with the rates of this consultation.
+            values: exact values of the world's questions, with the rates of this consultation.
             questions: that can still be answered; by default those of this consultation.
         """
         left = self.questions_left if questions is None else questions

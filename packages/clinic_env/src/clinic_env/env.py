@@ -60,7 +60,7 @@ class ClinicEnv:
         """Open a consultation.
 
         Args:
-            seed: of the cases from here on; None goes on with the cases that follow.
+            seed: that of the cases from here on; None goes on with the cases that follow.
             options: `case`, a `ClinicCase` to play in place of a drawn one.
 
         Returns:

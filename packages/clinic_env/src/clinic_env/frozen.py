@@ -16,8 +16,8 @@ class Rules:
     Attributes:
         options: numbers of options that a case can have, equally likely.
         recorded_facts: share of the findings that the patient knows of.
-        wording: of facts and answers, `plain` or `reported`.
-        base_rates: of the diseases, `uniform` or `skewed`.
+        wording: how facts and answers are put, `plain` or `reported`.
+        base_rates: how likely each disease is, `uniform` or `skewed`.
         max_turns: turns of a consultation; a question of the last one is not answered.
     """
 

@@ -23,13 +23,13 @@ class GymClinicEnv(gymnasium.Env[str, str]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """See `ClinicEnv.reset`."""
+        """Open a consultation; the first observation, and `info`."""
         super().reset(seed=seed)
         self.clinic.rng = self.np_random
         return self.clinic.reset(options=options)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """See `ClinicEnv.step`."""
+        """Take a turn; reply, reward, whether it has ended, False, and `info`."""
         return self.clinic.step(action)
 
     def render(self) -> str | None:

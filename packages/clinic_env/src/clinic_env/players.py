@@ -90,8 +90,8 @@ def measure(player: Player, episodes: int = 1000, seed: int = 0, **settings) -> 
     Args:
         player: the doctor.
         episodes: number of cases, at least 2; case i has the seed `seed` + i.
-        seed: of the first case.
-        settings: of `ClinicEnv`.
+        seed: the first case's.
+        settings: arguments of `ClinicEnv`.
     """
     envs = [ClinicEnv(exact=False, **settings) for _ in range(episodes)]
     values = envs[0].values

@@ -161,7 +161,7 @@ class _Questions:
         return total / math.comb(self.count, chance)
 
     def values(self, answered: dict[int, bool], questions: int) -> dict[int, float]:
-        """See `Values`."""
+        """Question -> probability of the right diagnosis after it, so many questions being left."""
         state = []
         for group in self.groups:
             answers = [answered[f] for f in group if f in answered]

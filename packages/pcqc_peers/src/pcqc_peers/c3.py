@@ -20,7 +20,7 @@ from pcqc_peers.continuations import after_candidates, continue_all
 
 @settings(frozen=True, config=STRICT)
 class C3(Pcqc):
-    """See the module."""
+    """C3's settings and its judgement of candidates; it samples and trains as PCQC."""
 
     continuations: Count = 1  # consultations played on from each candidate
     divide: Literal["none"] = "none"
@@ -30,7 +30,7 @@ class C3(Pcqc):
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `Method.needs`; no scorer."""
+        """Services that its runs are lent; no scorer."""
         return super().needs - {"scorer"}
 
     def judge(

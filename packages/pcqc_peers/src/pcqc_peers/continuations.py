@@ -17,7 +17,7 @@ class Continued:
     Attributes:
         values: mean reward from each dialogue given; NaN where the patient failed every time.
         consultations: complete ones that were played for it.
-        sampled_tokens: of the actor in them.
+        sampled_tokens: those of the actor in them.
     """
 
     values: np.ndarray

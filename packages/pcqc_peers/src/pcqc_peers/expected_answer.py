@@ -39,7 +39,7 @@ from turn_credit.arithmetic import expected_probability
 
 @settings(frozen=True, config=STRICT)
 class ExpectedAnswer(Pcqc):
-    """See the module."""
+    """Settings of the expected answer and its judgement; it samples and trains as PCQC."""
 
     imagined_answers: Whole = 4  # per question; 0: exact, which only the clinic can have
     # whose they are: the patient model's without facts or, in the clinic, from facts of another
@@ -50,7 +50,7 @@ class ExpectedAnswer(Pcqc):
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `Method.needs`; without imagined answers the world takes the scorer's place."""
+        """Services that its runs are lent; without imagined answers the world, not the scorer."""
         if not self.imagined_answers:
             return super().needs - {"scorer"} | {"world"}
         return super().needs | ({"world"} if self.imagined_from == "world" else set())
@@ -125,7 +125,7 @@ class _Guess:
     """One imagined course: a candidate's question to a patient with a guessed diagnosis.
 
     Attributes:
-        facts: of that patient; None where the patient model imagines them.
+        facts: that patient's; None where the patient model imagines them.
     """
 
     case: PublicCase

@@ -31,7 +31,7 @@ DECISION = "decision"  # term of the loss
 
 @settings(frozen=True, config=STRICT)
 class PcqcStopping(Pcqc):
-    """See the module."""
+    """PCQC's settings and updates, with credit of the decision to ask or to conclude."""
 
     stopping_weight: Weight = 1.0  # weight of the decisions' loss, beside `beta`
     compare_last: bool = False  # whether decisions are compared at the last turn too
@@ -44,7 +44,7 @@ class PcqcStopping(Pcqc):
     def judge(
         self, services: Services, context: RolloutContext, firsts: Firsts, stage: str
     ) -> Judged:
-        """See `Pcqc.judge`; finds the decision in each candidate too."""
+        """Candidates with the scorer's utilities, and where each has its decision."""
         judged = super().judge(services, context, firsts, stage)
         if self.compare_last:
             judged = self._add_last(services, context, firsts, stage, judged)
@@ -88,7 +88,7 @@ class PcqcStopping(Pcqc):
         return replace(judged, sampled_tokens=judged.sampled_tokens + tokens)
 
     def credit(self, groups: Sequence[QuestionGroup]) -> None:
-        """See `Pcqc.credit`; a decision gets the credit of its candidate."""
+        """Credit candidates in place; a decision gets the credit of its candidate."""
         super().credit(groups)
         for group in groups:
             group.credit_spans(group.credits)

@@ -46,7 +46,7 @@ class TurnBatch(GroupBatch):
         return [(case, consultation) for case, row in rows for consultation in row]
 
     def metrics(self) -> dict[str, float]:
-        """See `RolloutBatch.metrics`."""
+        """Metric name -> value, the spread of the turns' credits among them."""
         credits = np.concatenate([credit for row in self.credits for credit in row])
         spread = {"credit/turn_spread": float(credits.std()), "credit/alone_share": self.alone}
         return {**super().metrics(), **spread}
@@ -54,7 +54,7 @@ class TurnBatch(GroupBatch):
 
 @settings(frozen=True, config=STRICT)
 class TurnCredit(Grpo):
-    """See the module."""
+    """Settings of a credit of turns, and its updates."""
 
     # They read the correct option's probability.
     OF_BELIEFS: ClassVar[tuple[str, ...]] = ("igpo", "tips", "mt_grpo")
@@ -78,14 +78,14 @@ class TurnCredit(Grpo):
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `Method.needs`."""
+        """Services that its runs are lent: the scorer where its credit reads beliefs of it."""
         read = {"scorer"} if self.reads_beliefs and self.belief == "scorer" else set()
         return super().needs | read
 
     def collect_rollouts(
         self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int
     ) -> TurnBatch:
-        """See `RlMethod.collect_rollouts`; each turn has a credit of its own."""
+        """Sample groups of consultations, and give each turn a credit of its own."""
         batch = TurnBatch(**vars(self.sample_groups(services, context, cases, update)))
         groups = self._groups(services, context, batch, f"update/{update}")
         batch.alone = float(np.mean([share_alone(group) for group in groups]))
@@ -118,7 +118,7 @@ class TurnCredit(Grpo):
         Args:
             services: what the run lends the method.
             context: roles and protocol.
-            batch: of the update; its costs grow by what is sampled here.
+            batch: the update's; its costs grow by what is sampled here.
             stage: names the random draws.
         """
         states = [[frozenset(turn.exchanges) for turn in c.turns] for _, c in batch.played]

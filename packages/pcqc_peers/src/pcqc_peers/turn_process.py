@@ -19,7 +19,7 @@ from turn_credit.turns_process import ProcessGroup, critiques_of
 
 @settings(frozen=True, config=STRICT)
 class TurnProcess(TurnCredit):
-    """See the module."""
+    """Settings of credits of turns by a process reward, and what these read."""
 
     # AReW by the direction in which a turn moved it.
     OF_BELIEFS: ClassVar[tuple[str, ...]] = ("a2tgpo", "arew")
@@ -31,7 +31,7 @@ class TurnProcess(TurnCredit):
     def read(
         self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str
     ) -> dict[str, Any]:
-        """See `TurnCredit.read`."""
+        """Fields of `ProcessGroup` that the credit needs, read from the consultations."""
         read = super().read(services, context, batch, stage)
         consultations = [c for _, c in batch.played]
         read["tokens"] = [

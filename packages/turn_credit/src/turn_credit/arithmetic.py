@@ -167,7 +167,7 @@ def beliefs_of(logprobs: Sequence[ArrayLike], correct: Sequence[int] | None = No
     """Beliefs in the correct answer, from log-probabilities.
 
     Args:
-        logprobs: of each consultation, before each turn. With `correct`, float [T_i, options], of
+        logprobs: each consultation's, before each turn. With `correct`, float [T_i, options], of
             each option as the answer: the belief is its share of all options. Without, float [T_i],
             of the correct answer alone: the whole answer's, or the mean over its tokens.
         correct: index of the correct option, of each consultation.

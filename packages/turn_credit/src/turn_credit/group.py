@@ -40,7 +40,7 @@ class Group:
         baselines: float [S], the same probability before the question.
         continued: float [K_s] of each, mean reward of consultations played on from a candidate.
         expected: float [K_s] of each, `expected_probability` of a candidate.
-        name: of the case, for messages.
+        name: the case's, for messages.
 
     Raises:
         ValueError: lengths disagree, a consultation has no turn or a state no candidate, a number

@@ -119,7 +119,7 @@ def credit_update(
     """Credits of all groups of an update, in their order; one array per consultation or state.
 
     Args:
-        name: of a credit in `CREDITS` that takes groups, or such a credit.
+        name: that of a credit in `CREDITS` that takes groups, or such a credit.
         groups: one per case.
         unknown: what a credit is that needs a belief or a value that is not known: refused, or NaN.
         settings: further arguments of the credit's function.

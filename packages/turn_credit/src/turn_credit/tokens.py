@@ -19,7 +19,7 @@ class Term:
     Attributes:
         spans: tokens that the term covers; none twice.
         credits: float [spans], or rows of them, as a credit returns them.
-        weight: of the term, such as beta for questions.
+        weight: the term's, such as beta for questions.
     """
 
     spans: Sequence[Span]

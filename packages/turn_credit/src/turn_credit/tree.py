@@ -121,7 +121,7 @@ class RunningVariance:
 
     Args:
         memory: plain data that holds them, changed in place, so that a run can be resumed.
-        weight: of the newest update, 1 - weight of what was before.
+        weight: the newest update's; what was before has 1 - weight.
     """
 
     ALL = "all"

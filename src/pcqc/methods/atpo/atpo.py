@@ -51,17 +51,17 @@ class TreeBatch(RolloutBatch):
     rules: TreeSearch
 
     def metrics(self) -> dict[str, float]:
-        """See `RolloutBatch.metrics`."""
+        """Metric name -> value, those of trees among them."""
         return {**super().metrics(), **tree_metrics(self.searches)}
 
     def records(self) -> dict[str, list[dict]]:
-        """See `RolloutBatch.records`; the first tree alone is kept."""
+        """Rows for `trees.jsonl`: the update's first tree alone is kept."""
         return {"trees": [tree_row(self.searches[0], self.rules)]}
 
 
 @settings(frozen=True, config=STRICT)
 class Atpo(RlMethod):
-    """See the module. The memory of a run has the running statistics of the variances of Q."""
+    """ATPO's settings and updates. A run's memory has running statistics of the variances of Q."""
 
     tree: TreeSearch = Field(default_factory=TreeSearch)
 
@@ -70,11 +70,11 @@ class Atpo(RlMethod):
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `Method.needs`."""
+        """Services that its runs are lent, a critic among them."""
         return super().needs | {"critic"}
 
     def make_critic(self, body: Any, ending: int, rl: Rl, backend: "MakeBackend") -> "Critic":
-        """See `RlMethod.make_critic`."""
+        """The critic of states, with its optimiser."""
         from pcqc.methods.atpo.critic import Critic
 
         return Critic(body, ending, self.tree, rl, backend)
@@ -87,7 +87,7 @@ class Atpo(RlMethod):
     def collect_rollouts(
         self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int
     ) -> TreeBatch:
-        """See `RlMethod.collect_rollouts`; searches the tree of every case."""
+        """Search the tree of every case, and credit its trajectories."""
         statistics = RunningVariance(services.memory, self.tree.newest_level_weight)
         name, values = f"{services.seed}/update/{update}", services.critic.values
         every = search_trees(context, values, self.tree, cases, statistics, name)

@@ -43,8 +43,8 @@ class Search:
     Attributes:
         case: which is diagnosed.
         tree: its numbers.
-        dialogues: of each node, where its state was reached.
-        value_tokens: of each node, float [tokens], the critic's outputs that its value is the mean
+        dialogues: each node's, where its state was reached.
+        value_tokens: each node's, float [tokens], the critic's outputs that its value is the mean
             of; empty where the consultation ended.
     """
 
@@ -91,11 +91,11 @@ def search_trees(
     Args:
         context: roles, and the consultation's rules.
         values: the critic.
-        rules: of the search: budget, candidates, pruning.
+        rules: the search's: budget, candidates, pruning.
         cases: one tree each.
-        statistics: of the variances in earlier updates; they take in this one at its end.
-        name: of the random streams, `<seed>/<stage>`; those of a node that was reached by first
-            candidates alone are those of a plain consultation's first rollout.
+        statistics: those of the variances in earlier updates; they take in this one at its end.
+        name: begins the random streams', `<seed>/<stage>`; those of a node that was reached by
+            first candidates alone are those of a plain consultation's first rollout.
     """
     searches = [Search(case) for case in cases]
     for search, dialogue in zip(searches, open_dialogues(context, cases), strict=True):

@@ -25,8 +25,8 @@ class Consultations:
     Args:
         count: N.
         world: the clinic.
-        split: of the cases, one of `cases.SPLITS`.
-        draw: of the leaderboard's cases; None draws it, which makes cases that nobody knows.
+        split: the cases', one of `cases.SPLITS`.
+        draw: which of the leaderboard's cases; None draws it, which makes cases that nobody knows.
 
     Attributes:
         cases: the N present cases, `Cases`.

@@ -19,10 +19,10 @@ class ClinicEnv:
 
     Args:
         world: name of a frozen world.
-        split: of the cases, one of `cases.SPLITS`.
-        draw: of the leaderboard's cases; None draws it.
+        split: the cases', one of `cases.SPLITS`.
+        draw: which of the leaderboard's cases; None draws it.
         exact: whether `info` tells what is known exactly; without it a step takes microseconds.
-        values: of the world, where several environments share what they compute.
+        values: the world's, where several environments share what they compute.
 
     Attributes:
         game: the rules, `Consultations` of one row.
@@ -63,7 +63,7 @@ class ClinicEnv:
 
         Args:
             seed: names the case, and those of later calls without one.
-            options: of Gymnasium's interface; nothing is read from it.
+            options: part of Gymnasium's interface; nothing is read from it.
 
         Returns:
             The case's opening, and `info` (see `step`) with `instruction`, the handbook.

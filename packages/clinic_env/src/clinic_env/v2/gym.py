@@ -34,12 +34,12 @@ class TextClinic(gymnasium.Env[str, str]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """See `ClinicEnv.reset`."""
+        """Open a consultation; the first observation, and `info`."""
         super().reset(seed=seed)
         return self.clinic.reset(seed=seed)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """See `ClinicEnv.step`."""
+        """Take a turn; reply, reward, whether it has ended, False, and `info`."""
         return self.clinic.step(action)
 
     def render(self) -> str | None:
@@ -57,8 +57,8 @@ class DiscreteClinic(gymnasium.Env[np.ndarray, np.int64]):
 
     Args:
         world: name of a frozen world.
-        split: of the cases.
-        draw: of the leaderboard's cases.
+        split: the cases'.
+        draw: which of the leaderboard's cases.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
@@ -91,8 +91,8 @@ class VectorClinic(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     Args:
         num_envs: N.
         world: name of a frozen world.
-        split: of the cases.
-        draw: of the leaderboard's cases.
+        split: the cases'.
+        draw: which of the leaderboard's cases.
     """
 
     metadata: ClassVar[dict[str, Any]] = {

@@ -65,8 +65,8 @@ def measure(
         player: gets chats, and never an environment.
         world: name of a frozen world.
         cases: their number, at least 2; case i is the one that seed i names.
-        draw: of the leaderboard's cases; None draws it.
-        split: of the cases.
+        draw: which of the leaderboard's cases; None draws it.
+        split: the cases'.
         together: how many consultations are open side by side.
 
     Raises:

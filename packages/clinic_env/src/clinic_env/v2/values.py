@@ -144,10 +144,10 @@ class _Lattice:
     """Every multiset of answers that fits into a consultation, by the number of its answers.
 
     Attributes:
-        places: of each level, the sorted answers -> number of the state. An answer is twice its
+        places: for each level, the sorted answers -> number of the state. An answer is twice its
             finding's number, plus 1 if it is "present".
-        last: of each level, the state before a last answer, and that answer, int [states] each.
-        after: of each level but the last int [states, F, 2], the state after "absent" and after
+        last: for each level, the state before a last answer, and that answer, int [states] each.
+        after: for each level but the last int [states, F, 2], the state after "absent" and after
             "present"; -1 where a finding would only be answered as before.
     """
 

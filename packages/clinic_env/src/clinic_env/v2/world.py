@@ -28,7 +28,7 @@ class World:
 
     Attributes:
         name: such as `clinic-v2-lies`.
-        turns: of a consultation; a question of the last one is not answered.
+        turns: how many a consultation has; a question of the last is not answered.
         options: K, number of diseases that a case may be.
         diseases: D names.
         rates: float [D], base rates of the diseases.

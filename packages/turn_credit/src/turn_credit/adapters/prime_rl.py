@@ -33,7 +33,7 @@ class PCQC(Algorithm):
     question_weight = 1.0  # beta
 
     async def score_group(self, episodes) -> None:
-        """See `Algorithm.score_group`."""
+        """Write the credits of a group's episodes into their traces."""
         credit([trace for _, trace in iter_trainable_traces(episodes)], self.question_weight)
 
 

@@ -29,7 +29,7 @@ def credit(episodes: Sequence, question_weight: float = 1.0) -> None:
     Each term is a mean over its own tokens of these episodes. Outcomes are compared within one.
 
     Args:
-        episodes: of one workflow's run, or of an update.
+        episodes: those of one workflow's run, or of an update.
         question_weight: beta.
     """
     steps: list[Any] = []

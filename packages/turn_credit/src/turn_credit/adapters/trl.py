@@ -27,7 +27,7 @@ class Rows:
         completions: token ids of each row, of what was said after the prompt; at least one.
         terms: name -> spans over completions with their credits; see `turn_credit.Term`. Terms of
             one name are one mean over the rows of all processes.
-        reward: of each row; None for candidates that were not executed.
+        reward: one for each row; None for candidates that were not executed.
         logprobs: float of each completion's tokens, by the engine that sampled them; None where a
             row, or a token, has none. Left out, no row is corrected for the engine.
         truncated: bool of each row, whether it was cut off. `mask_truncated_completions` needs it:
@@ -145,7 +145,7 @@ class PCQCTrainer(GRPOTrainer):
     Args:
         roll_out: prompts as the dataset has them, one per case, and the trainer -> rows. It is
             called in every process, with no prompt where there are fewer cases than processes.
-        arguments: of `GRPOTrainer`; `args.loss_type` must be "dapo".
+        arguments: those of `GRPOTrainer`; `args.loss_type` must be "dapo".
     """
 
     def __init__(self, roll_out: Callable[[list, GRPOTrainer], Rows], **arguments: Any):

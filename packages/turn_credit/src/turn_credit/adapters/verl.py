@@ -55,7 +55,7 @@ def row_of(
     Args:
         prompt_ids, response_ids, response_mask, response_logprobs: as in `AgentLoopOutput`.
         questions: first token of a question and one after its last -> `turn_credit.pcqc`'s credit.
-        reward: of the consultation. An agent loop returns its consultation last.
+        reward: the consultation's. An agent loop returns its consultation last.
 
     Raises:
         ValueError: the prompt has too few tokens, or a question leaves the response, meets another
