@@ -8,7 +8,7 @@ from analysis.collected import Collected
 from analysis.load import load_methods
 from analysis.notices import captioned, on_base_models
 from analysis.statistics.effect import MOST_RUNS
-from analysis.statistics.verdicts import ALONE, DECIDED, UNDECIDED
+from analysis.statistics.verdicts import CONTRARY, DECIDED, NOMINAL, UNDECIDED
 from analysis.table import Number, Probability, difference, listed
 from analysis.tables.ablations import parent
 from analysis.tables.question_quality import ALL, by_base, effects_of_credit
@@ -104,21 +104,21 @@ def _outcome(claim: Claim) -> str:
     verdicts = [comparison.judged.verdict for comparison in claim.comparisons]
     if not verdicts:
         return "not tested"
-    if contradicted := [v for v in verdicts if v.startswith(CONTRADICTED)]:
+    if contradicted := [v for v in verdicts if v in (CONTRADICTED, CONTRARY)]:
         return contradicted[0]
-    supported = [v for v in verdicts if v.startswith(SUPPORTED)]
+    supported = [v for v in verdicts if v in (SUPPORTED, NOMINAL)]
     if not supported:
         return verdicts[0]
     if len(supported) < len(verdicts) or claim.missing:
         return IN_PART
-    return max(supported, key=len)  # the weaker of "supported" and "supported alone"
+    return NOMINAL if NOMINAL in supported else SUPPORTED
 
 
 def _judgement(comparison: Comparison) -> str:
     """A comparison with interval, verdict, and what the verdict rests on."""
     effect, judged = comparison.effect, comparison.judged
     text = f"{_difference(comparison)}, {judged.verdict}"
-    if judged.verdict.endswith(ALONE):
+    if judged.verdict in (NOMINAL, CONTRARY):
         return f"{text} (Holm p over all comparisons {Probability(judged.p).text()})"
     if judged.verdict == UNDECIDED and effect.runs:
         needed = effect.runs_to_decide

@@ -35,7 +35,7 @@ def captioned(study: "Study", text: str) -> str:
     if not study.replicates:
         return text
     count = in_words(1 + len(study.replicates))
-    return f"{text} Only the first of {count} base models is shown.".lstrip()
+    return f"{text} This is the first of {count} base models.".lstrip()
 
 
 def on_base_models(count: int) -> str:

@@ -99,6 +99,9 @@ PARTS = (
         "How often each ends in the right diagnosis, and how many questions it asks.",
         (
             _table("overview", "shared_sft", shows="all"),
+            _table(
+                "overview_by_base", setting="replicates", shows="all", made_by="overview.by_base"
+            ),
             _figure("accuracy_inquiry", paper=True, shows="pooled"),
         ),
     ),
@@ -162,7 +165,7 @@ PARTS = (
             _table("question_quality"),
             _table("question_quality_by_base", shows="all", made_by="question_quality.by_base"),
             _table("thoughts", shows="all"),
-            _figure("equal_turns"),
+            _figure("equal_turns", shows="all"),
         ),
     ),
     Part(
@@ -173,11 +176,11 @@ PARTS = (
         _with_setting(
             "continuation",
             _table("continuation", paper=True),
-            _figure("continuation_gains", paper=True),
+            _figure("continuation_gains", paper=True, shows="all"),
             _table("grounded_continuation", paper=True, made_by="continuation.grounded"),
             _table("gain_by_differing", made_by="continuation.by_differing"),
             _table("utility_validity", made_by="continuation.validity"),
-            _figure("utility_calibration"),
+            _figure("utility_calibration", shows="all"),
         ),
     ),
     Part(
@@ -185,8 +188,8 @@ PARTS = (
         "Training",
         "How the methods got there, and at what cost.",
         (
-            _figure("learning_curves", "shared_sft", trained=True),
-            _figure("cost_curves", "shared_sft", trained=True),
+            _figure("learning_curves", "shared_sft", trained=True, shows="all"),
+            _figure("cost_curves", "shared_sft", trained=True, shows="all"),
             _table("training_cost", paper=True, made_by="reported.training_cost"),
             _table("equal_budgets"),
             _table("checkpoint_choice", trained=True, shows="all"),

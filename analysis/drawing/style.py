@@ -3,15 +3,20 @@
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+if TYPE_CHECKING:
+    from analysis.collected import Collected
+
 PIXELS_PER_INCH = 200
 WIDTH = 7.0  # inches, a text column
-_ACROSS = 6  # entries of a legend, at most
+_ACROSS = 4  # entries of a legend, at most
 
 # Okabe and Ito's palette, told apart by all common forms of colour vision, and a marker each, so
 # that print without colour works too.
@@ -76,6 +81,23 @@ def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
     """One legend for all panels, in rows of about equal length."""
     rows = -(-len(handles) // _ACROSS)
     figure.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // rows))
+
+
+def panels_of_bases(
+    figure: Figure, collected: "Collected", **options: Any
+) -> list[tuple[Axes, "Collected"]]:
+    """A panel beside the other for each base model, with the study on it; one has no title."""
+    bases = collected.on_each_base
+    axes = figure.subplots(1, len(bases), squeeze=False, **options)[0]
+    for number, ax in enumerate(axes, 1):
+        name_base(ax, collected, number)
+    return list(zip(axes, bases, strict=True))
+
+
+def name_base(ax: Axes, collected: "Collected", number: int) -> None:
+    """A panel's title where there are several base models."""
+    if collected.others:
+        ax.set_title(f"Base model {number}", loc="left", fontsize=8.5, fontweight="bold")
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """fig:accuracy_inquiry: diagnostic accuracy against inquiry turns, one panel per benchmark."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -40,31 +41,49 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     several = [m for m in collected.methods() if len(collected.runs(m)) > 1]
     titles = listed([collected.title(m) for m in several])
-    bars = f", bars one SD ({titles})" if several else ""
+    within = " over the runs of a base model" if collected.base_models > 1 else ""
+    bars = f", bars one SD{within} ({titles})" if several else ""
+    away = any(map(_away, _panels(collected).values()))
+    note = " Where Shared SFT lies far from the others, a note in the corner gives its place."
     return (
         f"Diagnostic accuracy against inquiry turns: {collected.study.title}. Upward is more "
         "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. Markers: means "
-        f"over runs{on_base_models(collected.base_models)}{bars}. Controls are faint. Where Shared "
-        "SFT lies far from the others, a note in the corner gives its place."
-        f"{collected.not_run()}"
+        f"over runs{on_base_models(collected.base_models)}{bars}. Controls are faint."
+        f"{note * away}{collected.not_run()}"
     )
 
 
 def draw(collected: Collected) -> Figure:
     """All methods of the study, means over runs."""
+    titles = {method: collected.title(method) for method in collected.methods()}
+    return panelled(_panels(collected), titles)
+
+
+def _panels(collected: Collected) -> Panels:
     main = collected.methods("method")
-    panels = {
+    return {
         benchmark.title: {
             method: Point(
-                collected.average(method, [name], "turns"),
-                collected.average(method, [name]),
+                _within_bases(collected, method, name, "turns"),
+                _within_bases(collected, method, name, "accuracy"),
                 method in main,
             )
             for method in collected.methods()
         }
         for name, benchmark in collected.benchmarks.items()
     }
-    return panelled(panels, {method: collected.title(method) for method in collected.methods()})
+
+
+def _within_bases(collected: Collected, method: str, benchmark: str, metric: str) -> Estimate:
+    """Mean over all runs, and the SD among runs of the same base model.
+
+    Base models lie further apart than a method's runs on them, and are no sample of anything.
+    """
+    mean = collected.average(method, [benchmark], metric)
+    parts = collected.parts or (collected,)
+    deviations = [part.average(method, [benchmark], metric).sd for part in parts]
+    known = [sd for sd in deviations if sd is not None]
+    return replace(mean, sd=float(np.sqrt(np.mean(np.square(known)))) if known else None)
 
 
 def caption_paper() -> str:

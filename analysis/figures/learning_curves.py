@@ -12,6 +12,7 @@ from analysis.budgets import BEST_QUESTIONS, VALIDATED, start_of, trained
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 from analysis.metrics import METRICS
+from analysis.notices import on_base_models
 from pcqc_study.settings import START, Study
 from turn_credit.arithmetic import SMALL_SPREAD
 
@@ -33,13 +34,13 @@ TRAINING = {
     ),
     "credit/zero_group_share": (
         100,
-        "Silent question\ngroups (%)",
-        "the share of states whose candidates are all alike and earn none",
+        "Groups without\ncredit (%)",
+        "the share of groups without credit, as all candidates are alike",
     ),
     "credit/small_spread_share": (
         100,
-        f"Credit from spreads\nbelow {SMALL_SPREAD:g} (%)",
-        f"the share of all credit that stems from deviations below {SMALL_SPREAD:g}",
+        "Share of credit\nfrom near ties (%)",
+        f"the share of all credit from near ties, deviations below {SMALL_SPREAD:g}",
     ),
 }
 
@@ -51,7 +52,8 @@ def caption(collected: Collected) -> str:
     drawn[-1] = f"and {drawn[-1]}" if len(drawn) > 1 else drawn[-1]
     quality = BEST_QUESTIONS if "best_questions" in collected.updates else ""
     return (
-        f"Above: validation on {benchmark.title} by RL update. Lines are means over runs, points "
+        f"Above: validation on {benchmark.title} by RL update"
+        f"{on_base_models(len(collected.on_each_base))}. Lines are means over runs, points "
         f"single runs; {ENDED}. All methods start from Shared SFT (dotted), at update 0. "
         "Checkpoints are selected by accuracy, equal ones by fewer turns."
         f"{quality} Below, in training itself: {', '.join(drawn)}. These are running means over a "
@@ -62,46 +64,70 @@ def caption(collected: Collected) -> str:
 
 
 def draw(collected: Collected) -> Figure:
-    """Panels of validation above and of training below, as far as the runs have them."""
-    shown = [name for name in TRAINING if name in collected.updates]
-    figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=(3.1, 2.5))
-    metrics = validated(collected)
-    axes = above.subplots(1, len(metrics))
-    for ax, metric in zip(axes, metrics, strict=True):
-        factor, label = VALIDATED[metric], VALIDATION[metric]
-        start = start_of(collected, metric)
-        if start is not None:
-            colour, _ = look(START)
-            ax.axhline(start, color=colour, linestyle=":", label=collected.title(START), zorder=1)
-        for method in trained(collected):
-            runs = [
-                factor * collected.curve(method, run, "validation", metric)
-                for run in collected.runs(method)
-            ]
-            mean = mean_over_runs(runs)
-            line_from_start(ax, collected.study, method, mean.index, mean, start, 3.5)
-            updates, values = np.concatenate([[r.index, r.to_numpy()] for r in runs], axis=1)
-            colour, _ = look(method)
-            ax.scatter(updates, values, s=5, color=colour, alpha=0.35, linewidths=0, zorder=1)
-        ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
-        ax.set_title(label, loc="left", fontsize=8.5, fontweight="bold")
-    for ax, metric in zip(below.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
-        factor, label, _ = TRAINING[metric]
-        for method in trained(collected):
-            runs = [
-                collected.curve(method, run, "update", metric) for run in collected.runs(method)
-            ]
-            mean = factor * mean_over_runs(runs)
-            if len(mean):
-                mean = mean.loc[: min(run.index[-1] for run in runs if len(run))]
-                smooth = mean.rolling(max(1, round(len(mean) / 10)), min_periods=1).mean()
-                ax.plot(smooth, **style_of(collected.study, method))
+    """Panels of validation above and of training below, a row of each for each base model."""
+    bases = collected.on_each_base
+    metrics, shown = validated(collected), [name for name in TRAINING if name in collected.updates]
+    # Inches of a row of either kind; its titles stand above the first alone.
+    heights = [0.5 + tall * len(bases) for tall in ((2.6, 2.0) if len(bases) == 1 else (1.7, 1.45))]
+    figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=heights)
+    grid = above.subplots(len(bases), len(metrics), sharey="col", squeeze=False)
+    for base, axes in zip(bases, grid, strict=True):
+        for ax, metric in zip(axes, metrics, strict=True):
+            _validation(ax, base, metric)
+    lower = below.subplots(len(bases), max(1, len(shown)), sharey="col", squeeze=False)
+    for base, axes in zip(bases, lower, strict=True):
+        for ax, metric in zip(axes, shown, strict=False):
+            _training(ax, base, metric)
+    for panels, titles in (
+        (grid, [VALIDATION[metric] for metric in metrics]),
+        (lower, [TRAINING[metric][1] for metric in shown]),
+    ):
+        for ax, title in zip(panels[0], titles, strict=False):
+            ax.set_title(title, loc="left", fontsize=8, fontweight="bold")
+        name_rows(panels[:, 0], collected)
+    for ax in lower[-1]:
         ax.set_xlabel("RL update")
-        ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
-        ax.set_title(label, loc="left", fontsize=8, fontweight="bold")
-    legend_below(figure, axes[0].get_legend_handles_labels()[0])
+    legend_below(figure, grid[0][0].get_legend_handles_labels()[0])
     return figure
+
+
+def name_rows(axes: Iterable[Axes], collected: Collected) -> None:
+    """The base model of each row, on the left, where there are several."""
+    for number, ax in enumerate(axes, 1):
+        if collected.others:
+            ax.set_ylabel(f"Base model {number}", fontweight="bold")
+
+
+def _validation(ax: Axes, collected: Collected, metric: str) -> None:
+    """A validated metric by update: means over runs as lines, single runs as points."""
+    factor, start = VALIDATED[metric], start_of(collected, metric)
+    if start is not None:
+        colour, _ = look(START)
+        ax.axhline(start, color=colour, linestyle=":", label=collected.title(START), zorder=1)
+    for method in trained(collected):
+        runs = [
+            factor * collected.curve(method, run, "validation", metric)
+            for run in collected.runs(method)
+        ]
+        mean = mean_over_runs(runs)
+        line_from_start(ax, collected.study, method, mean.index, mean, start, 3.5)
+        updates, values = np.concatenate([[r.index, r.to_numpy()] for r in runs], axis=1)
+        colour, _ = look(method)
+        ax.scatter(updates, values, s=5, color=colour, alpha=0.35, linewidths=0, zorder=1)
+    ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
+
+
+def _training(ax: Axes, collected: Collected, metric: str) -> None:
+    """A metric of the updates, smoothed, up to where the first run ends."""
+    for method in trained(collected):
+        runs = [collected.curve(method, run, "update", metric) for run in collected.runs(method)]
+        mean = TRAINING[metric][0] * mean_over_runs(runs)
+        if len(mean):
+            mean = mean.loc[: min(run.index[-1] for run in runs if len(run))]
+            smooth = mean.rolling(max(1, round(len(mean) / 10)), min_periods=1).mean()
+            ax.plot(smooth, **style_of(collected.study, method))
+    ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
 
 
 def validated(collected: Collected) -> list[str]:

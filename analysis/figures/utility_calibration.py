@@ -1,11 +1,13 @@
 """How downstream success rises with diagnostic utility."""
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.collected import Collected
 from analysis.continuation import BINS, policies
-from analysis.drawing.style import WIDTH, look
+from analysis.drawing.style import WIDTH, legend_below, look, panels_of_bases
+from analysis.notices import on_base_models
 
 
 def caption(collected: Collected) -> str:
@@ -14,15 +16,31 @@ def caption(collected: Collected) -> str:
     return (
         "How often a consultation that continues from a candidate question ends in the right "
         "diagnosis, by the question's utility (the scorer's probability of that diagnosis after "
-        f"the answer), in {BINS} bins of equally many candidates, under {titles}. Bars: 95% "
+        f"the answer), in {BINS} bins of equally many candidates, under {titles}"
+        f"{on_base_models(len(collected.on_each_base))}. Bars: 95% "
         "intervals, a bootstrap over cases. Dotted: success equals utility."
     )
 
 
 def draw(collected: Collected) -> Figure:
-    """One curve per policy."""
-    figure = Figure(figsize=(WIDTH * 0.62, 3.4), layout="constrained")
-    ax = figure.subplots()
+    """One curve per policy, a panel for each base model."""
+    several = bool(collected.others)
+    size = (WIDTH, 2.7) if several else (WIDTH * 0.62, 3.4)
+    figure = Figure(figsize=size, layout="constrained")
+    for ax, base in panels_of_bases(figure, collected, sharey=True):
+        _curves(ax, base)
+        ax.set_xlabel("Diagnostic utility u (%)")
+    first = figure.axes[0]
+    first.set_ylabel("Downstream success (%)")
+    handles = first.get_legend_handles_labels()[0]
+    if several and handles:
+        legend_below(figure, handles)
+    else:  # where utility is high success is not low: that corner is free
+        first.legend(loc="lower right")
+    return figure
+
+
+def _curves(ax: Axes, collected: Collected) -> None:
     ax.plot([0, 100], [0, 100], color="#888888", linestyle=":", zorder=1)
     for policy in policies(collected):
         if not (bins := policy.calibration()):
@@ -42,8 +60,3 @@ def draw(collected: Collected) -> Figure:
         )  # fmt: skip
     ax.set_xlim(0, 100)
     ax.set_ylim(0, 102)
-    ax.set_xlabel("Diagnostic utility u (%)")
-    ax.set_ylabel("Downstream success (%)")
-    # Where utility is high success is not low: that corner is free.
-    ax.legend(loc="lower right")
-    return figure

@@ -15,7 +15,7 @@ from analysis.formats import html_text
 from analysis.load import load
 from analysis.pages import templates
 from analysis.report import sections
-from analysis.statistics.verdicts import VERDICTS
+from analysis.statistics.verdicts import DECIDED, VERDICTS
 from pcqc_base.system.files import write_atomic
 from pcqc_study.kinds.whole_study import LOST_POINTS
 from pcqc_study.settings import Study
@@ -66,7 +66,7 @@ def build(collected: Collected, folder: Path, lost: Path | None = None) -> str:
     """The report's HTML, of what `sections.content` has; every text is escaped."""
     environment = templates(FOLDER)
     environment.filters["symbols"] = lambda text: Markup(html_text(str(text)))
-    environment.globals["verdicts"] = (*VERDICTS, "not tested")
+    environment.globals |= {"verdicts": (*VERDICTS, "not tested"), "decided": DECIDED}
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))
     report = environment.get_template("report.html")
     return report.render(style=style, **sections.content(collected, folder, lost)) + "\n"

@@ -15,7 +15,7 @@ from analysis.figures import caption, module
 from analysis.load import evaluated_methods
 from analysis.notices import in_words, notice, on_base_models
 from analysis.published import published
-from analysis.report.record import accepted, runs, selection, settings
+from analysis.report.record import accepted, provenance, runs, selection
 from analysis.table import listed
 from analysis.tables import ablations, build, peers
 from analysis.tables.layout import sizes
@@ -62,7 +62,7 @@ def content(collected: Collected, folder: Path, lost: Path | None = None) -> dic
         "details": details(collected),
         "what_it_is": _what_it_is(collected),
         "parts": parts,
-        "settings": settings(collected),
+        "provenance": provenance(collected),
         "selection": selection(collected),
         "runs": runs(collected),
         "training": bool(evaluated_methods(collected.study)),  # an archive keeps none of it
@@ -107,7 +107,8 @@ def _what_it_is(collected: Collected) -> str:
     compared = f"{listed(methods)}" + (f", and the controls {listed(controls)}" if controls else "")
     bases = collected.on_each_base
     runs_trained = sum(len(each.runs(method)) for each in bases for method in trained(each))
-    each = f" (one on each of {in_words(len(bases))} base models)" if len(bases) > 1 else ""
+    several = len(bases) > 1
+    each = f" (one on each of {in_words(len(bases))} base models)" if several else ""
     return (
         "A language model plays a doctor: it is told a complaint and some possible diagnoses, "
         "asks the patient questions, and names one diagnosis. The study compares ways of "
@@ -115,7 +116,7 @@ def _what_it_is(collected: Collected) -> str:
         f"{each}. There are {runs_trained} runs of reinforcement learning. The checkpoint of each "
         f"was chosen on {collected.benchmarks[study.development].title} alone, and answered each "
         f"case of {sizes(collected, study.benchmarks)} once."
-    ) + (" Captions say which numbers are of the first base model alone." * (len(bases) > 1))
+    ) + (" A table of the first base model has those of the others folded below it." * several)
 
 
 def _shown(collected: Collected, folder: Path, item: Item, number: int) -> dict[str, Any]:
@@ -129,6 +130,9 @@ def _shown(collected: Collected, folder: Path, item: Item, number: int) -> dict[
             shown["paper"] = _plot(beside, module(name).caption_paper(), svgs[1])
     else:
         shown["ours"] = build(name, collected)
+        if item.shows == "own":
+            others = enumerate(collected.others, 2)
+            shown["bases"] = [(n, replace(build(name, o), name=f"{name}-{n}")) for n, o in others]
         if item.paper and comparable(collected.study):
             (shown["paper"],) = companion(shown["ours"], collected.study)
         elif item.paper:

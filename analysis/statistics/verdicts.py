@@ -8,7 +8,8 @@ import numpy as np
 from analysis.statistics.effect import Effect
 
 LEVEL = 0.05  # chance of any wrong decision among comparisons that are judged together
-ALONE = " alone"
+NOMINAL = "nominal (unadjusted) p < 0.05"
+CONTRARY = f"contrary, {NOMINAL}"
 EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
 TOO_FEW = "too few to say"
@@ -18,7 +19,8 @@ NOT_ON_EACH = "not on each base model"
 DECIDED = ("supported", "contradicted")
 VERDICTS = (
     *DECIDED,
-    *(verdict + ALONE for verdict in DECIDED),
+    NOMINAL,
+    CONTRARY,
     EQUIVALENT,
     UNDECIDED,
     TOO_FEW,
@@ -43,8 +45,8 @@ def judge(
 
     - supported: above zero; contradicted: below zero; at 5 % over all comparisons (Holm's p), and
       by the 95 % interval on each base model.
-    - supported alone, contradicted alone: the comparison's own 95 % interval leaves out zero, and
-      that on each base model, but it is not decided at 5 % over all comparisons.
+    - nominal (unadjusted) p < 0.05, and contrary with one: the comparison's own 95 % interval
+      leaves out zero, and that on each base model, but it is not decided at 5 % over all.
     - equivalent: closer to zero than the margin on each base model, by two one-sided tests on each
       (Schuirmann 1987; the largest p of them counts, Berger 1982), at 5 % over all comparisons.
     - undecided: the interval holds zero.
@@ -85,8 +87,10 @@ def _verdict(effect: Effect, p: float, p_beyond: float) -> str:
         return DIFFERS
     if any(each.p >= LEVEL for each in effect.on_each):
         return NOT_ON_EACH
-    verdict = "supported" if effect.difference > 0 else "contradicted"
-    return verdict if p < LEVEL else verdict + ALONE
+    favours = effect.difference > 0
+    if p < LEVEL:
+        return "supported" if favours else "contradicted"
+    return NOMINAL if favours else CONTRARY
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -7,10 +7,11 @@ from analysis.claims import Claim, Comparison, claims, claims_of_methods
 from analysis.collected import Collected
 from analysis.notices import on_base_models
 from analysis.statistics.verdicts import (
-    ALONE,
+    CONTRARY,
     DECIDED,
     DIFFERS,
     EQUIVALENT,
+    NOMINAL,
     NOT_JUDGED,
     NOT_ON_EACH,
     TOO_FEW,
@@ -109,8 +110,8 @@ def _verdicts(collected: Collected, comparisons: Sequence[Comparison]) -> tuple[
     meanings = {
         SUPPORTED: f"the 95% interval is above zero{also}, and Holm p is below 5%",
         CONTRADICTED: f"the 95% interval is below zero{also}, and Holm p is below 5%",
-        f"{SUPPORTED}{ALONE}": f"the 95% interval is above zero{also}; Holm p is not below 5%",
-        f"{CONTRADICTED}{ALONE}": f"the 95% interval is below zero{also}; Holm p is not below 5%",
+        NOMINAL: f"the 95% interval is above zero{also}; Holm p is not below 5%",
+        CONTRARY: f"the 95% interval is below zero{also}; Holm p is not below 5%",
         EQUIVALENT: (
             f"the 95% interval holds zero, and the difference{each} is less than "
             f"{margin.points:g} points or {margin.turns:g} turns, by two one-sided tests{each} at "

@@ -219,7 +219,7 @@ def _design(collected: Collected, *studied: Continued) -> str:
         replaced = listed([f"{policy.manifest['replaced']:,}" for policy in same])
         texts.append(
             f"{listed([_at_checkpoint(policy) for policy in same])}: {drawn} {replaced} cases were "
-            "passed over, as not every candidate was a question."
+            "skipped, as not every candidate was a question."
         )
     return " ".join(texts)
 

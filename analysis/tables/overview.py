@@ -1,12 +1,13 @@
-"""Every method and control on one screen: accuracy, questions, and the gain over Shared SFT."""
+"""Every method and control on one screen: accuracy, questions, the gain over Shared SFT; bases."""
 
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.metrics import METRICS
 from analysis.notices import in_words, on_base_models
 from analysis.table import MISSING, Cell, Column, Row, Table, difference, mark_best, number
-from analysis.tables.layout import checkpoints_sentence, random_parts
-from analysis.tables.question_quality import ALL, by_base
+from analysis.tables.layout import checkpoints_sentence, mean_cell, random_parts, sizes
+from analysis.tables.question_quality import ALL
+from analysis.tables.question_quality import by_base as question_quality
 from pcqc_clinic.quality import EARLY
 from pcqc_study.settings import START
 
@@ -16,8 +17,8 @@ DIGITS = 2
 def build(collected: Collected) -> Table:
     """One row per method, the most accurate first."""
     names, pooled = list(collected.benchmarks), collected.pooled()
-    methods = sorted(pooled.methods(), key=lambda method: -pooled.average(method, names).mean)
-    quality = by_base(collected) if collected.study.clinic else None
+    methods = _ranked(pooled)
+    quality = question_quality(collected) if collected.study.clinic else None
     shown = {name: metric for name, metric in METRICS.items() if metric.overview}
     effects, rows = [], []
     for method in methods:
@@ -61,3 +62,44 @@ def build(collected: Collected) -> Table:
         Column("interval", "95% CI"),
     )
     return Table("overview", title, caption, columns, tuple(mark_best(rows, 2)))
+
+
+def by_base(collected: Collected) -> Table:
+    """Accuracy by method, base model and benchmark, with the mean of questions."""
+    names = list(collected.benchmarks)
+    rows = [
+        Row(
+            f"{method}:{number}",
+            (
+                collected.title(method) if number == 1 else "",
+                str(number),
+                *(mean_cell(base, method, [name]) for name in names),
+                mean_cell(base, method, names),
+                mean_cell(base, method, names, "turns"),
+            ),
+            rule=number == 1,
+            strong=method == "pcqc",
+        )
+        for method in _ranked(collected.pooled())
+        for number, base in enumerate(collected.on_each_base, 1)
+    ]
+    caption = (
+        f"Percent of right diagnoses on {sizes(collected, names)}; mean ± SD over the runs on one "
+        f"base model. Avg., and Q/ep. (questions of a consultation): means over the benchmarks. "
+        f"{checkpoints_sentence(collected, ())}"
+    )
+    columns = (
+        Column("method", "Method", numeric=False),
+        Column("base", "Base model"),
+        *(Column(name, collected.benchmarks[name].title) for name in names),
+        Column("average", "Avg."),
+        Column("turns", "Q/ep."),
+    )
+    title = f"All methods by base model and benchmark: {collected.study.title}."
+    return Table("overview_by_base", title, caption, columns, tuple(rows))
+
+
+def _ranked(pooled: Collected) -> list[str]:
+    """Methods and controls, the most accurate first."""
+    names = list(pooled.benchmarks)
+    return sorted(pooled.methods(), key=lambda method: -pooled.average(method, names).mean)

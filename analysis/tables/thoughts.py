@@ -16,7 +16,7 @@ from pcqc_clinic.consultations import still_likely
 
 COLUMNS = (
     Column("method", "Method", numeric=False),
-    Column("exact", "As taught (%)", "Thoughts"),
+    Column("exact", "Consistent (%)", "Thoughts"),
     Column("garbled", "Garbled (%)", "Thoughts"),
     Column("dropped", "Of all (%)", "Right option dropped"),
     Column("dropped_wrong", "Of wrong ones (%)", "Right option dropped"),
@@ -67,9 +67,10 @@ def build(collected: Collected) -> Table:
     caption = (
         "Before each turn the doctor writes a thought, which is to list the options that the "
         f"answers have not ruled out. On {development_cases(collected)}; cells are mean ± SD over "
-        f"all runs{on_base_models(len(bases))}. As taught: percent of thoughts that list these "
-        "options, each once, and no others. Garbled: it names an option twice, or what is no "
-        "option. Right option dropped: percent of consultations in which a thought leaves out the "
+        f"all runs{on_base_models(len(bases))}. Consistent: percent of thoughts "
+        "consistent with the exact state, which list these options, each once, and no others. "
+        "Garbled: it names an option twice, or what is no option. "
+        "Right option dropped: percent of consultations in which a thought leaves out the "
         "right option though no answer has ruled it out; of all consultations, and of those that "
         "end in a wrong diagnosis."
     )

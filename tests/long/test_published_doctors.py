@@ -11,7 +11,10 @@ from clinic_env.world import World
 from pcqc.cases.case import read_cases
 from pcqc_base.system.files import read_json, read_jsonl, sha256_file
 
-THOUGHTS, RIGHT = "Shared SFT's thoughts as taught", "Shared SFT right, Clinic-Dev"
+THOUGHTS, RIGHT = (
+    "Shared SFT's thoughts consistent with the exact state",
+    "Shared SFT right, Clinic-Dev",
+)
 
 
 @pytest.fixture(params=MODELS)

@@ -51,7 +51,8 @@ questions were compared, by update. The executed question is bold.
 {% for update, groups in updates %}
 <details{% if update == run.evaluation['update'] %} open{% endif %}>
 {{- "" }}<summary>Update {{ update }}: {{ groups|length }};
-{{ "%.0f"|format(100 * small(groups)) }} % of the credit from spreads below {{ below }}</summary>
+share of credit from near ties (spread below {{ below }}):
+{{ "%.0f"|format(100 * small(groups)) }} %</summary>
 {% for group in groups %}
 <p>{{ group.case_id }}, turn {{ group.turn + 1 }}, spread {{ "%.4f"|format(group.spread) }}:
 {{ group.initial }}{% for turn in group.history %} {{ turn.question }} {{ turn.answer }}{% endfor %}

@@ -83,8 +83,7 @@ def test_what_is_made_on_demand_says_that_it_is_of_the_first_base_model(study):
     first, *_ = answer_of(several, "atpo")
     captions = [table.build(several).caption for table in (ablations, peers)]
     assert all(
-        text.endswith(" Only the first of three base models is shown.")
-        for text in (first, *captions)
+        text.endswith(" This is the first of three base models.") for text in (first, *captions)
     )
 
 
@@ -194,7 +193,8 @@ def test_one_run_of_each_method_is_not_judged(collected):
             9,
             11.9,
             {},
-            "[+5.45, +18.35] (3 + 3 runs), supported alone (Holm p over all comparisons 0.155)",
+            "[+5.45, +18.35] (3 + 3 runs), nominal (unadjusted) p < 0.05 (Holm p over all "
+            "comparisons 0.155)",
         ),
         (0, 11.9, {"one": 24.8, "other": -1.0}, "+18.35] (3 + 3 runs), differs by base model"),
         (0, 11.9, {"one": 22.8, "other": 1.0}, "+18.35] (3 + 3 runs), not on each base model"),

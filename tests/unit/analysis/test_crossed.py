@@ -225,10 +225,10 @@ def test_what_is_decided_only_alone_says_so():
     """Of ten comparisons one has p = 0.01: below 5 %, but Holm's p is 0.1."""
     effects = [Effect(2.58, 1, 1000.0), *[Effect(0, 1, 1000.0)] * 9]
     first, *others = judge(effects, [2.0] * 10)
-    assert (first.verdict, others[0].verdict) == ("supported alone", "undecided")
+    assert (first.verdict, others[0].verdict) == ("nominal (unadjusted) p < 0.05", "undecided")
     assert first.p == pytest.approx(0.1, rel=0.02)
     assert judge([replace(effects[0], difference=-2.58), *effects[1:]], [2.0] * 10)[0].verdict == (
-        "contradicted alone"
+        "contrary, nominal (unadjusted) p < 0.05"
     )
 
 

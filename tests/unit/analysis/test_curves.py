@@ -40,12 +40,22 @@ def test_equal_updates_are_not_equal_cost(made):
 
 def test_best_questions_have_a_panel_where_they_were_recorded(made):
     """A fortieth more with every update; Shared SFT is not validated, so lines have no start."""
-    of_updates, of_costs = drawn(learning_curves, made)[2], drawn(cost_curves, made)[6]
+    of_updates = drawn(learning_curves, made)[2]
     assert lines(of_updates)["PCQC"] == [[5, 12.5], [10, 25], [15, 37.5], [20, 50]]
-    assert lines(of_costs)["PCQC"] == [[50, 12.5], [100, 25], [150, 37.5], [200, 50]]
     none = replace(made, updates=made.updates.drop(columns="best_questions"))
-    assert len(drawn(cost_curves, none)) == 2 * 3
     assert "Best questions" not in learning_curves.caption(none)
+
+
+def test_every_base_model_has_its_curves(made):
+    """On the second, validations are a tenth lower; both rows share an axis."""
+    rows = made.updates.assign(accuracy=made.updates["accuracy"] - 0.1)
+    both = replace(made, others=(replace(made, updates=rows),))
+    first, second = drawn(cost_curves, both)[0], drawn(cost_curves, both)[3]
+    lower = [[x, pytest.approx(y - 10)] for x, y in lines(first)["PCQC"][1:]]
+    assert lines(second)["PCQC"][1:] == lower
+    panels = drawn(learning_curves, both)
+    assert lines(panels[3])["PCQC"][1][1] == pytest.approx(lines(panels[0])["PCQC"][1][1] - 10)
+    assert [ax.get_ylabel() for ax in panels[:6:3]] == ["Base model 1", "Base model 2"]
 
 
 def test_a_run_that_ended_before_stays_what_it_was(made):

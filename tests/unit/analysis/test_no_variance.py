@@ -49,7 +49,7 @@ def test_all_successes_against_none_is_the_sign_test():
     assert (effect.low, effect.high) == pytest.approx((8.148, 100), abs=5e-4)
     assert judge([effect], [2.0])[0].verdict == "supported"
     others = [effect, *[Effect(0.3, 1.0, 60.0)] * 4]
-    assert judge(others, [2.0] * 5)[0].verdict == "supported alone"
+    assert judge(others, [2.0] * 5)[0].verdict == "nominal (unadjusted) p < 0.05"
     assert judge([crossed_effect(sample(0), sample(100))], [2.0])[0].verdict == "contradicted"
 
 

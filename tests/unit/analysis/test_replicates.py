@@ -11,6 +11,7 @@ from built_tables import build
 from analysis import figures, report, tables
 from analysis.budgets import COSTS
 from analysis.claims import compared
+from analysis.figures import accuracy_inquiry
 from analysis.tables import claims as table
 from analysis.tables.layout import number_of_runs
 from pcqc_base.errors import UserError
@@ -108,13 +109,13 @@ def test_runs_are_counted_on_each_base_model(counts, words):
     [
         (lambda study: tables.build("main_accuracy", study).caption, 0),
         (lambda study: tables.build("configuration", study).caption, 1),
-        (lambda study: figures.caption("learning_curves", study), 1),
+        (lambda study: figures.caption("learning_curves", study), 0),
         (lambda study: figures.caption("method_overview", study), 0),
     ],
 )
 def test_what_is_of_the_first_base_model_says_so(collected, both, captioned, own):
     counts = [
-        captioned(study).count("Only the first of two base models is shown.")
+        captioned(study).count("This is the first of two base models.")
         for study in (collected, both)
     ]
     assert counts == [0, own]
@@ -131,7 +132,29 @@ def test_runs_under_all_base_models_are_pooled(collected, both):
     assert "Shared SFT: one checkpoint per base model, mean ± SD over these." in table.caption
     assert table.cell("pcqc", "clinic_dev").value == pytest.approx(pooled.mean)
     figure = figures.caption("accuracy_inquiry", both)
-    assert "means over runs on two base models, bars one SD (" in figure
+    assert (
+        "means over runs on two base models, bars one SD over the runs of a base model (" in figure
+    )
+
+
+def test_bars_are_of_the_runs_of_a_base_model(collected, both):
+    """They are no wider for base models that lie far apart."""
+    alone, pooled = (
+        accuracy_inquiry._within_bases(study, "grpo", "clinic_dev", "accuracy")
+        for study in (collected, both.pooled())
+    )
+    assert pooled.sd == pytest.approx(alone.sd)
+    failing = accuracy_inquiry._within_bases(both.pooled(), "pcqc", "clinic_dev", "accuracy")
+    own = collected.average("pcqc", ["clinic_dev"]).sd
+    assert failing.sd == pytest.approx(own / 2**0.5)  # on the second PCQC has no deviation
+
+
+def test_methods_by_base_model_and_benchmark(collected, second, both):
+    table = build("overview_by_base", both)
+    for number, base in enumerate((collected, second), 1):
+        mean = base.average("pcqc", ["clinic_wide"]).mean
+        assert table.cell(f"pcqc:{number}", "clinic_wide").value == pytest.approx(mean)
+    assert len(table.rows) == 2 * len(collected.methods())
 
 
 def test_the_report_s_conclusion_says_which_base_models_it_is_of(collected, both, monkeypatch):
@@ -139,7 +162,7 @@ def test_the_report_s_conclusion_says_which_base_models_it_is_of(collected, both
     alone, text = (report.build(study, Path()) for study in (collected, both))
     for sentence in (
         "averaged over 4 benchmarks on two base models.</p>",
-        "Captions say which numbers are of the first base model alone.",
+        "A table of the first base model has those of the others folded below it.",
         "(one on each of two base models). There are 36 runs of reinforcement learning.",
     ):
         assert sentence in text
