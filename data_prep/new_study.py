@@ -42,6 +42,10 @@ benchmarks:
 #   patient: {{url: "http://127.0.0.1:8000"}}
 #   scorer: {{url: "http://127.0.0.1:8001"}}
 
+# ... or, in the same group, on any with chat completions (docs/own-cases.md), ...
+#   patient: {{url: "https://api.openai.com/v1", model: gpt-4.1-mini, key: OPENAI_API_KEY}}
+#   scorer: {{url: "http://127.0.0.1:11434/v1", model: "qwen3:8b", asks: 64}}
+
 # ... and more updates, on more cases each. Then it is a test no more.
 # path_test: false
 # rl:

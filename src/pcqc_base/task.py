@@ -16,6 +16,7 @@ from pcqc_base.settings.placement import Assumptions, Placement
 # since this package does not need theirs.
 VLLM = "pcqc_gpu.engines.vllm:VllmEngine"
 SERVER = "pcqc_gpu.engines.server:ServerEngine"
+CHAT = "pcqc_gpu.engines.chat_server:ChatEngine"
 DEEPSPEED = "pcqc_gpu.deepspeed_backend:DeepSpeedBackend"
 
 

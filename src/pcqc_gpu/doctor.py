@@ -127,16 +127,20 @@ def _servers(study: Study) -> dict[str, Server]:
 
 
 def _server(study: Study, role: str, server: Server) -> str:
-    """Each server of a role answers and has its weights."""
+    """Each server of a role answers and has its weights, or has a model of its own."""
     jobs = Jobs(study)
-    weights = jobs.models().get(role) or jobs.job("base") / role
     notes = []
-    for url in (server.url, *server.replicas):
+    for url in server.urls:
         alone = dataclasses.replace(server, url=url, replicas=())
         # A job is more patient with a server.
         engine = ServerEngine(dataclasses.replace(alone, timeout_seconds=10.0, attempts=2))
-        engine.check_weights(weights.latest)
-        notes.append(f"{url} serves {engine.model}")
+        if not server.model:
+            weights = jobs.models().get(role) or jobs.job("base") / role
+            engine.check_weights(weights.latest)
+        notes.append(f"{url} {'is asked for' if server.model else 'serves'} {engine.model}")
+    if server.asks:
+        most = 0.5 / math.sqrt(server.asks)
+        notes.append(f"{server.asks} times, so a probability's standard error is up to {most:.2f}")
     return ", ".join(notes)
 
 
@@ -182,7 +186,8 @@ def _trial(study: Study, processes: Processes, scratch: Path, cases: Sequence[Ca
     methods = trained(study).values()
     task = rollout_task(study, scratch)
     with _line("learner", processes) as notes:
-        weights = {role: _weights(study, task, role) for role in ("actor", "patient", "scorer")}
+        own = [r for r in ("actor", "patient", "scorer") if r not in study.servers.chats]
+        weights = {role: _weights(study, task, role) for role in own}
         model = weights["actor"].load()
         penalised = any("reference" in method.needs for method in methods)
         reference = weights["actor"].load() if penalised else None
@@ -193,9 +198,9 @@ def _trial(study: Study, processes: Processes, scratch: Path, cases: Sequence[Ca
     with _line("engines", processes) as notes:
         task = dataclasses.replace(task, inputs={**task.inputs, "actor": weights["actor"].folder})
         shared = model if policy.backend.unsharded else None
-        context = make_context(task, weights["actor"], shared, weights["patient"])
+        context = make_context(task, weights["actor"], shared, weights.get("patient"))
         scores = any("scorer" in method.needs for method in methods)
-        scorer = make_scorer(task, weights["scorer"]) if scores else None
+        scorer = make_scorer(task, weights.get("scorer")) if scores else None
         engines = Engines(task, context, scorer, policy, [CASE], processes)
         notes.append(f"{len(engines.engines)} started")
     with _line("one turn", processes) as notes, engines.awake() as health:

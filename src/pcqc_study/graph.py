@@ -7,7 +7,7 @@ from typing import Any
 from pcqc_base.errors import UserError
 from pcqc_base.settings.method import method_module
 from pcqc_base.system.manifest import LATEST
-from pcqc_base.task import DEEPSPEED, VLLM
+from pcqc_base.task import CHAT, DEEPSPEED, VLLM
 from pcqc_study.fingerprint import Job, Part
 from pcqc_study.kinds import KINDS, RUN
 from pcqc_study.settings.study import Study
@@ -80,6 +80,8 @@ class Jobs:
         entries, unused = [entry], []
         if KINDS[kind].on_models or KINDS[kind].shared_out:
             entries += [VLLM.partition(":")[0]] if study.engine.kind == "vllm" else []
+            asked = study.servers.chats and kind != "sft"
+            entries += [CHAT.partition(":")[0]] if asked else []
         if kind in ("sft", "train"):
             entries += [DEEPSPEED.partition(":")[0]] if study.placement else []
         if kind == "train":
@@ -107,10 +109,18 @@ class Jobs:
         return self.job("base") / self.study.starts_from(role)
 
     def models(self) -> dict[str, Part]:
-        """What consultations are held with."""
+        """What consultations are held with; a model behind chat completions is nobody's result."""
         sft = self.job("sft")
         roles = {"actor": sft / "actor", "patient": sft / "patient"}
-        return {**roles, "scorer": self.base_model("scorer"), **self.instruction()}
+        if "patient" in self.study.servers.chats:
+            roles.pop("patient")
+        return {**roles, **self.scorer(), **self.instruction()}
+
+    def scorer(self) -> dict[str, Part]:
+        """The scorer's weights, where it has any."""
+        if "scorer" in self.study.servers.chats:
+            return {}
+        return {"scorer": self.base_model("scorer")}
 
     def world(self) -> dict[str, Part]:
         """The clinic's world, which a study of real cases lacks."""

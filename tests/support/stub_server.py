@@ -3,11 +3,13 @@
 import contextlib
 import json
 import threading
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.transformers import TransformersEngine
 from pcqc_base.settings import Server
+from pcqc_gpu.engines.chat_server import ChatEngine
 from pcqc_gpu.engines.server import ServerEngine
 
 
@@ -20,7 +22,11 @@ class Stub:
     def __init__(self, reply):
         self.reply = reply
         self.bodies: list[dict] = []
+        self.attempts: Counter[str] = Counter()  # a body -> how often it came
+        self.seen: list[tuple[str, str, str | None]] = []  # method, path, header with the key
+        self.key: str | None = None  # without which it says 401
         self.served: dict = {"id": "the model"}  # what it says of its model
+        self.listing: tuple[int, str] | None = None  # in the place of a list of that
         self.drips: dict[tuple, str] = {}  # prompt -> the part of the answer that comes bytewise
         self._closing = threading.Event()
         stub = self
@@ -29,14 +35,27 @@ class Stub:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                self.answer(200, json.dumps({"data": [stub.served]}))
+                if self.admitted():
+                    self.answer(*stub.listing or (200, json.dumps({"data": [stub.served]})))
+
+            def admitted(self) -> bool:
+                given = self.headers.get("Authorization")
+                stub.seen.append((self.command, self.path, given))
+                if stub.key is None or given == f"Bearer {stub.key}":
+                    return True
+                self.answer(401, json.dumps({"error": f"Incorrect API key provided: {given}"}))
+                return False
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                attempt = sum(seen == body for seen in stub.bodies)
+                if not self.admitted():
+                    return
+                same = json.dumps(body, sort_keys=True)
+                attempt = stub.attempts[same]
+                stub.attempts[same] += 1
                 stub.bodies.append(body)
                 answer = stub.reply(body, attempt)
-                drips = stub.drips.get(tuple(body["prompt"]))
+                drips = stub.drips.get(tuple(body.get("prompt", ())))
                 if answer is None:
                     stub._closing.wait(10)
                 elif drips == "head":
@@ -69,7 +88,8 @@ class Stub:
 
     def engine(self, **settings) -> ServerEngine:
         patience = {"timeout_seconds": 2.0, "attempts": 3, "backoff_seconds": 0.01}
-        return ServerEngine(Server(self.url, **(patience | settings)))
+        server = Server(self.url, **(patience | settings))
+        return ChatEngine(server) if server.model else ServerEngine(server)
 
     def close(self) -> None:
         if self._closing.is_set():
@@ -84,6 +104,20 @@ def completion(tokens) -> tuple[int, str]:
     """A completion as vLLM gives it."""
     logprobs = {"token_logprobs": [-0.5] * len(tokens)}
     return 200, json.dumps({"choices": [{"token_ids": list(tokens), "logprobs": logprobs}]})
+
+
+def chat(content, finish="stop", **choice) -> tuple[int, str]:
+    """A chat completion; `choice` has further fields of its choice."""
+    message = {"role": "assistant", "content": content}
+    choice = {"index": 0, "message": message, "finish_reason": finish, **choice}
+    return 200, json.dumps({"object": "chat.completion", "choices": [choice]})
+
+
+def chat_likeliest(tokens: dict[str, float]) -> tuple[int, str]:
+    """A chat completion of one token, with the log-probabilities of the likeliest ones."""
+    top = [{"token": t, "logprob": value, "bytes": None} for t, value in tokens.items()]
+    first = max(top, key=lambda entry: entry["logprob"])
+    return chat(first["token"], logprobs={"content": [first | {"top_logprobs": top}]})
 
 
 def replies_of(model):

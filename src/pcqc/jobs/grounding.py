@@ -19,7 +19,13 @@ from pcqc.evaluation.grounding import (
 )
 from pcqc.evaluation.predictions import read_table
 from pcqc.jobs.continuation import CANDIDATES
-from pcqc.jobs.make_roles import chat_format, checked_cases, make_engine, role_weights, weights_of
+from pcqc.jobs.make_roles import (
+    chat_format,
+    checked_cases,
+    make_answering,
+    make_engine,
+    weights_of,
+)
 from pcqc_base.system.files import csv_text, no_formula, write_atomic
 from pcqc_base.system.manifest import checked
 from pcqc_base.task import Task
@@ -97,9 +103,7 @@ def model_votes(task: Task, items: Sequence[Answered]) -> Votes:
     """
     single_threaded(task.settings.deterministic)
     if not task.settings.judges:
-        weights = role_weights(task, "scorer")
-        engine = make_engine(task, "scorer", weights, server=task.where.servers.scorer)
-        return {"model": ModelJudge(engine, chat_format(task, weights.folder)).judge(items)}
+        return {"model": ModelJudge(*make_answering(task, "scorer")).judge(items)}
     votes = {}
     for name, judge in task.settings.judges.items():
         folder = task.inputs[f"judge_{name}"]

@@ -23,7 +23,7 @@ from pcqc_base.settings.models import Server
 from pcqc_base.system.files import read_json, sha256_file
 from pcqc_base.system.manifest import checked, read_manifest
 from pcqc_base.system.processes import require_gpu
-from pcqc_base.task import SERVER, VLLM, Task
+from pcqc_base.task import CHAT, SERVER, VLLM, Task
 
 SYNC_PROMPTS = 4
 # How far rounding alone may set two implementations apart in a log-probability, on average: the
@@ -149,6 +149,24 @@ def _vllm_engine(task: Task, role: str, weights: Weights, sizes: dict[str, int])
     )
 
 
+def make_answering(
+    task: Task, role: Literal["patient", "scorer"], weights: Weights | None = None
+) -> tuple[Engine, ChatFormat]:
+    """The engine of a frozen role that answers prompts, and its chat format.
+
+    Args:
+        task: settings and models.
+        role: whose server answers, where it has one.
+        weights: by default the role's own; a server of chat completions needs none.
+    """
+    if server := task.where.servers.chats.get(role):
+        engine = resolve_name(CHAT)(server)
+        return engine, engine.text
+    weights = weights or role_weights(task, role)
+    engine = make_engine(task, role, weights, server=getattr(task.where.servers, role))
+    return engine, chat_format(task, weights.folder)
+
+
 def make_context(
     task: Task, actor: Weights, model=None, patient: Weights | None = None
 ) -> RolloutContext:
@@ -162,12 +180,7 @@ def make_context(
     """
     settings = task.settings
     chat = chat_format(task, task.inputs["actor"])
-    patient = patient or role_weights(task, "patient")
-    responder = Patient(
-        make_engine(task, "patient", patient, server=task.where.servers.patient),
-        chat_format(task, patient.folder),
-        settings.patient_decoding,
-    )
+    responder = Patient(*make_answering(task, "patient", patient), settings.patient_decoding)
     doctor = Actor(make_engine(task, "actor", actor, model), chat, settings.actor_decoding)
     # Libraries and models stay until the job ends: walking them again and again for garbage took a
     # seventh of a small model's evaluation.
@@ -199,6 +212,9 @@ def make_weight_update(
 
 def make_scorer(task: Task, weights: Weights | None = None) -> Scorer:
     """The frozen scorer: by default a model as it was before any fine-tuning."""
+    if server := task.where.servers.chats.get("scorer"):
+        engine = resolve_name(CHAT)(server)
+        return Scorer(engine, engine.text)
     weights = weights or role_weights(task, "scorer")
     engine = make_engine(task, "scorer", weights, server=task.where.servers.scorer)
     return Scorer(engine, load_tokenizer(weights.folder))

@@ -1,9 +1,12 @@
 """Settings of models: their weights, how they sample, and the engines that run them."""
 
 import dataclasses
+import ipaddress
+from dataclasses import field
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 from pydantic.dataclasses import dataclass
 
 from pcqc_base.settings.types import (
@@ -12,6 +15,7 @@ from pcqc_base.settings.types import (
     Positive,
     Seconds,
     Share,
+    Title,
     Weight,
     Whole,
     matching,
@@ -22,6 +26,11 @@ from pcqc_base.settings.types import (
 ADDRESS = (
     r"https?://[\w.-]+(:\d{1,5})?(/[\w./-]*)?|https?://\[[0-9a-fA-F:]+\](:\d{1,5})?(/[\w./-]*)?",
     "an address such as http://127.0.0.1:8000, without user, password or query",
+)
+# A key that stands in place of its variable is refused, and not shown.
+VARIABLE = (
+    r"[A-Z_][A-Z0-9_]{0,63}",
+    "the name of an environment variable, in capitals; a key itself belongs in no file",
 )
 
 
@@ -109,7 +118,11 @@ class Engine:
 
 @dataclass(frozen=True, config=STRICT)
 class Server:
-    """An OpenAI-compatible vLLM server of a frozen role."""
+    """A server of a frozen role: vLLM's, with the role's weights, or one of chat completions.
+
+    With `model` it is any server of OpenAI's chat completions, at `url` + `/chat/completions`; that
+    model takes the place of the role's weights.
+    """
 
     url: Annotated[str, matching(*ADDRESS)]
     replicas: tuple[Annotated[str, matching(*ADDRESS)], ...] = ()  # further servers of its model
@@ -118,6 +131,38 @@ class Server:
     # the first retry is immediate, the k-th waits about 2^(k-1) times this
     backoff_seconds: Annotated[float, Field(ge=0, le=3600)] = 0.5
     concurrent: Count = 64  # requests at once to each server
+    key: Annotated[str, matching(*VARIABLE)] | None = None  # the variable that has the API key
+    model: Title | None = None  # as the server names it
+    # With a model, for a scorer: so many answers, where the server gives no log-probabilities.
+    asks: Annotated[int, Field(ge=2, le=10_000)] | None = None
+    # With a model: fields of every request beside its own, or in their place; null leaves one out.
+    body: dict[str, JsonValue] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if not self.model and (self.asks or self.body):
+            raise ValueError("'asks' and 'body' are for chat completions: name the 'model' too")
+        if own := sorted({"model", "messages", "stream"} & self.body.keys()):
+            raise ValueError(f"'body' has '{own[0]}', which every request has of itself; remove it")
+        if self.key and any(map(_readable_on_the_way, self.urls)):
+            raise ValueError(
+                "a key goes to this machine or over https alone: write https://, or open a tunnel "
+                "and name its end, such as http://127.0.0.1:8000"
+            )
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Addresses of all servers."""
+        return (self.url, *self.replicas)
+
+
+def _readable_on_the_way(url: str) -> bool:
+    """Whether others could read what is sent there: it is neither encrypted nor stays here."""
+    parts = urlsplit(url)
+    try:
+        here = ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        here = parts.hostname == "localhost"
+    return parts.scheme == "http" and not here
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -134,3 +179,9 @@ class Servers:
 
     patient: Server | None = None
     scorer: Server | None = None
+
+    @property
+    def chats(self) -> dict[str, Server]:
+        """Role -> its server, where that is one of chat completions."""
+        roles = {"patient": self.patient, "scorer": self.scorer}
+        return {role: server for role, server in roles.items() if server and server.model}

@@ -7,11 +7,14 @@ import http.client
 import io
 import json
 import logging
+import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+from urllib.parse import urlsplit
 
 import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, TimeoutError
@@ -24,7 +27,12 @@ from pcqc_base.settings import Server
 TRANSIENT = (408, 425, 429, *range(500, 600))
 # No request can succeed: wrong address or no permission.
 SETUP = (401, 403, 404, 405)
+KEY = (401,)  # no key, or none that the server knows
+# Of a server of chat completions that is asked for its models: it is there. It may list none, many,
+# or not to this key.
+ANSWERED = ("refused", "malformed")
 MAX_REPLY = 2**26  # bytes
+LOOKED_AT, SHOWN = 4096, 200  # bytes and characters of a reply, for a message
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError)
 # (reply, body) -> result; raises one of `UNREADABLE`, a ValueError that says what is wrong
 Read = Callable[[dict, Any], Any]
@@ -39,6 +47,7 @@ class Replica:
     Attributes:
         url: its address.
         pool: connections to it.
+        path: what comes before that of a request, such as `/v1`.
         model: name of the model that it serves.
         folder: model folder that it was started with; None if it does not say.
         asked: requests in progress.
@@ -47,6 +56,7 @@ class Replica:
 
     url: str
     pool: urllib3.HTTPConnectionPool
+    path: str
     model: str = ""
     folder: str | None = None
     asked: int = 0
@@ -93,17 +103,42 @@ def _pool(url: str, server: Server) -> urllib3.HTTPConnectionPool:
     return pool
 
 
+def _path(url: str, server: Server) -> str:
+    """The path of an address as its interface has it; vLLM's may be given without `/v1`."""
+    path = urlsplit(url).path.rstrip("/")
+    return path or "/v1" if server.model else path.removesuffix("/v1") + "/v1"
+
+
+def api_key(server: Server) -> str:
+    """The key of a server, from the environment; empty where the study names no variable for one.
+
+    Raises:
+        UserError: the variable has none; the value is not shown.
+    """
+    if server.key is None:
+        return ""
+    key = os.environ.get(server.key, "").strip()
+    if not re.fullmatch(r"[!-~]+", key):
+        what = "holds a blank, or a letter that no key has" if key else "is not set"
+        raise UserError(
+            f"{server.url}: the environment variable {server.key}, which the study names for its "
+            f"API key, {what}; export it in the shell that starts the study"
+        )
+    return key
+
+
 class Replicas:
     """The servers of a role, all down until they are looked up.
 
     Args:
-        server: addresses, time-out and retries.
+        server: addresses, time-out, retries and the key's variable; the key itself goes into the
+            requests' headers alone.
     """
 
     def __init__(self, server: Server):
-        self.server = server
+        self.server, self._key = server, api_key(server)
         self._lock = Lock()
-        self.all = [Replica(url, _pool(url, server)) for url in (server.url, *server.replicas)]
+        self.all = [Replica(url, _pool(url, server), _path(url, server)) for url in server.urls]
         self._retry = urllib3.Retry(
             total=server.attempts - 1,
             backoff_factor=server.backoff_seconds,
@@ -117,10 +152,12 @@ class Replicas:
         Raises:
             UserError: none is up.
         """
-        answer, back = None, []
+        answer, back, chat = None, [], self.server.model
         for replica in [replica for replica in self.all if replica.down]:
             retry = self._retry if all(r.down for r in self.all) else self._retry.new(total=0)
-            answer, _ = self._request([replica], "/v1/models", None, _first_model, retry)
+            answer, _ = self._request([replica], "/models", None, _first_model, retry)
+            if chat and (not isinstance(answer, Failure) or answer.kind in ANSWERED):
+                answer = chat, None
             if not isinstance(answer, Failure):
                 replica.model, replica.folder = answer
                 replica.down = False
@@ -154,20 +191,21 @@ class Replicas:
     def _try(self, replica: Replica, path: str, body: dict | None, read: Read) -> tuple[Any, Any]:
         """One attempt: its result or failure, and the reply that may say how long to wait."""
         content, send = b"", body and body | {"model": replica.model}
+        path = replica.path + path
         options: dict[str, Any] = {"retries": False, "redirect": False, "preload_content": False}
         try:
             with self._lock:
                 replica.asked += 1
-            method = "POST" if body else "GET"
-            reply = replica.pool.request(method, path, json=send, **options)
+            method, headers = "POST" if body else "GET", self._headers
+            reply = replica.pool.request(method, path, json=send, headers=headers, **options)
             content = _content(reply)
             if reply.status != 200:
-                return _refusal(replica.url + path, reply.status, content), reply
+                return self._refusal(replica, path, reply.status, content), reply
             return read(json.loads(content), body), None
         except HTTPError as problem:
             return self._failure(problem), None
         except UNREADABLE as problem:
-            return Failure("malformed", _wrong(problem, content)), None
+            return Failure("malformed", self._wrong(problem, content)), None
         finally:
             with self._lock:
                 replica.asked -= 1
@@ -179,22 +217,48 @@ class Replicas:
             return Failure("timeout", f"no answer within {self.server.timeout_seconds:g} s")
         return Failure("connection", one_line(str(problem)))
 
+    def _refusal(self, replica: Replica, path: str, status: int, content: bytes) -> Failure:
+        said = self._start(content)
+        listing = self.server.model and path.endswith("/models")
+        if status in (KEY if listing else SETUP):
+            remedy = "correct the study's 'servers'"
+            if status in KEY:
+                remedy = "name the variable with its API key, as 'key' of that server"
+            if self._key:
+                remedy += f", or the key in {self.server.key}"
+            address = replica.url.removesuffix(urlsplit(replica.url).path)
+            raise UserError(f"{address}{path}: status {status}: {said}; {remedy}")
+        return Failure("status" if status in TRANSIENT else "refused", f"{status}: {said}")
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
+
+    def _wrong(self, problem: Exception, content: bytes) -> str:
+        """What is wrong with a reply, and its beginning."""
+        if isinstance(problem, json.JSONDecodeError | UnicodeDecodeError):
+            what = "no JSON"
+        elif isinstance(problem, ValueError):
+            what = one_line(self._without_key(str(problem)), 100)
+        else:
+            what = "not a completion"
+        return f"{what}: {self._start(content)}" if content else what
+
+    def _start(self, content: bytes) -> str:
+        """The beginning of a reply, on one line."""
+        text = self._without_key(content[:LOOKED_AT].decode(errors="replace"))
+        return one_line(" ".join(text[:SHOWN].split()))
+
+    def _without_key(self, text: str) -> str:
+        """A server's words; some repeat the key that they were given."""
+        return text.replace(self._key, "***") if self._key else text
+
 
 def _least_asked(among: list[Replica], but: Replica | None) -> Replica:
     """The one to ask next: if possible, one that is up and has not just failed."""
     up = [replica for replica in among if not replica.down]
     others = [replica for replica in up if replica is not but]
     return min(others or up or among, key=lambda replica: replica.asked)
-
-
-def _refusal(url: str, status: int, content: bytes) -> Failure:
-    if status in SETUP:
-        raise UserError(
-            f"{url}: status {status}: {_start(content)}; correct the study's 'servers', or have "
-            "that server answer without a key"
-        )
-    message = f"{status}: {_start(content)}"
-    return Failure("status" if status in TRANSIENT else "refused", message)
 
 
 def _content(reply) -> bytes:
@@ -205,22 +269,6 @@ def _content(reply) -> bytes:
         raise ValueError(f"a reply of more than {MAX_REPLY} bytes")
     reply.release_conn()
     return content
-
-
-def _start(content: bytes) -> str:
-    """The beginning of a reply, on one line."""
-    return one_line(" ".join(content[:200].decode(errors="replace").split()))
-
-
-def _wrong(problem: Exception, content: bytes) -> str:
-    """What is wrong with a reply, and its beginning."""
-    if isinstance(problem, json.JSONDecodeError | UnicodeDecodeError):
-        what = "no JSON"
-    elif isinstance(problem, ValueError):
-        what = one_line(str(problem), 100)
-    else:
-        what = "not a completion"
-    return f"{what}: {_start(content)}" if content else what
 
 
 def _first_model(reply: dict, body: None) -> tuple[str, str | None]:

@@ -9,7 +9,7 @@ import concurrent.futures
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from pcqc_base.settings import Server
 from pcqc_base.system.files import read_json
 from pcqc_gpu.engines.replicas import Read, Replica, Replicas
 
-COMPLETIONS = "/v1/completions"
 CONFIG = "config.json"
 # Sent with every request: a server takes what is left out from its model's generation config.
 NEUTRAL = {
@@ -32,6 +31,9 @@ NEUTRAL = {
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
 }
+IDS = {"return_token_ids": True, "return_tokens_as_token_ids": True}
+
+Asked = tuple[dict, Read]  # what is sent, and what reads the reply to it
 
 
 class ServerEngine(Engine):
@@ -48,12 +50,14 @@ class ServerEngine(Engine):
     """
 
     streams = True
+    path = "/completions"
 
     def __init__(self, server: Server):
         self.server = server
         self.counts: Counter[str] = Counter()
         self.tickets = 0
-        self.running: dict[Ticket, list[concurrent.futures.Future]] = {}
+        # requests in progress, and what makes the ticket's result of theirs
+        self.running: dict[Ticket, tuple[list[Future], Callable[[list], list]]] = {}
         self.own: Path | None = None
         self.vocabulary = math.inf
         self.replicas = Replicas(server)
@@ -95,33 +99,71 @@ class ServerEngine(Engine):
         self, requests: Sequence[Request], sampling: Sampling
     ) -> list[list[Completion | Failure]]:
         """One list of completions per request, one completion per stream of it, in order."""
-        bodies = [body for request in requests for body in _bodies(request, sampling)]
-        results = iter(self._complete(bodies, self._completion))
+        results = iter(
+            self._all([a for request in requests for a in self.samples(request, sampling)])
+        )
         return [[next(results) for _ in r.streams] for r in requests]
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
         """Accept a request beside those in progress."""
-        return self._begin(_bodies(request, sampling), self._completion)
+        return self._begin(self.samples(request, sampling), list)
 
     def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
         """Accept one prompt of `next_logprobs`, beside requests in progress."""
-        return self._begin([_choices(prompt, choices)], _first_logprobs)
+        asked = self.choices(prompt, choices)
+        return self._begin(asked, lambda results: [self.row(results, choices)])
 
     def collect(self, wait: bool) -> dict[Ticket, list]:
         """Requests that have finished since the last call, each with its result."""
-        pending = [f for futures in self.running.values() for f in futures if not f.done()]
+        pending = [f for futures, _ in self.running.values() for f in futures if not f.done()]
         if wait and pending:
             concurrent.futures.wait(pending, return_when=concurrent.futures.FIRST_COMPLETED)
-        ended = [t for t, futures in self.running.items() if all(f.done() for f in futures)]
-        outcomes = {ticket: [f.result() for f in self.running.pop(ticket)] for ticket in ended}
-        return {ticket: self._counted(results) for ticket, results in outcomes.items()}
+        ended = [t for t, (futures, _) in self.running.items() if all(f.done() for f in futures)]
+        finished = {}
+        for ticket in ended:
+            futures, join = self.running.pop(ticket)
+            finished[ticket] = join(self._counted([future.result() for future in futures]))
+        return finished
 
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
     ) -> list[list[float] | Failure]:
         """log P(token | prompt) for each token of `choices`."""
-        bodies = [_choices(prompt, ids) for prompt, ids in zip(prompts, choices, strict=True)]
-        return self._complete(bodies, _first_logprobs)
+        rows = list(zip(prompts, choices, strict=True))
+        asked = [self.choices(prompt, ids) for prompt, ids in rows]
+        results = iter(self._all([a for of_prompt in asked for a in of_prompt]))
+        return [
+            self.row([next(results) for _ in of_prompt], ids)
+            for of_prompt, (_, ids) in zip(asked, rows, strict=True)
+        ]
+
+    def samples(self, request: Request, sampling: Sampling) -> list[Asked]:
+        """What is asked for each stream of a request."""
+        common = {
+            "prompt": list(request.prompt),
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            "stop_token_ids": list(sampling.stop),
+            "ignore_eos": True,
+            "logprobs": 0,
+            **NEUTRAL,
+            **IDS,
+        }
+        seeds = (vllm_seed(stream) for stream in request.streams)
+        return [({"seed": seed, **common}, self._completion) for seed in seeds]
+
+    def choices(self, prompt: Sequence[int], ids: Sequence[int]) -> list[Asked]:
+        """What is asked for the log-probabilities of the tokens `ids` after a prompt."""
+        common = {"temperature": 0, "max_tokens": 1, "logprobs": 1, **IDS}
+        return [
+            ({"prompt": list(prompt), "logprob_token_ids": list(ids), **common}, _first_logprobs)
+        ]
+
+    def row(self, results: Sequence[Any], ids: Sequence[int]) -> list[float] | Failure:
+        """The log-probabilities of the tokens `ids`, of what was read for them."""
+        (result,) = results
+        return result
 
     def take_faults(self) -> dict[str, int]:
         """Retries and failed requests since the last call; of several servers, those down."""
@@ -138,19 +180,14 @@ class ServerEngine(Engine):
     def _completion(self, reply: dict, body: dict) -> Completion:
         return _completion(reply, body, self.vocabulary)
 
-    def _begin(self, bodies: list[dict], read: Read) -> Ticket:
+    def _begin(self, asked: Sequence[Asked], join: Callable[[list], list]) -> Ticket:
         self.tickets += 1
-        self.running[self.tickets] = [
-            self._threads.submit(self._post, body, read) for body in bodies
-        ]
+        self.running[self.tickets] = [self._threads.submit(self._post, a) for a in asked], join
         return self.tickets
 
-    def _complete(self, bodies: list[dict], read: Read) -> list:
-        return self._all(lambda body: self._post(body, read), bodies)
-
-    def _post(self, body: dict, read: Read) -> tuple[Any, int]:
-        common = {"return_token_ids": True, "return_tokens_as_token_ids": True}
-        return self.replicas.request(COMPLETIONS, body | common, read)
+    def _post(self, asked: Asked) -> tuple[Any, int]:
+        body, read = asked
+        return self.replicas.request(self.path, body, read)
 
     def _counted(self, outcomes: Sequence[tuple[Any, int]]) -> list:
         """Results of requests, whose retries and failures are counted."""
@@ -159,13 +196,13 @@ class ServerEngine(Engine):
         self.counts.update(result.kind for result in results if isinstance(result, Failure))
         return results
 
-    def _all(self, request: Callable[[Any], tuple[Any, int]], bodies: list) -> list:
+    def _all(self, asked: Sequence[Asked]) -> list:
         """Each request's result or failure, in order; requests run in parallel.
 
         Raises:
             UserError: all failed, and none because the server refused it.
         """
-        results = self._counted(list(self._threads.map(request, bodies)))
+        results = self._counted(list(self._threads.map(self._post, asked)))
         failures = [result for result in results if isinstance(result, Failure)]
         if (
             failures
@@ -185,32 +222,13 @@ def _files(folder: str | Path | None) -> dict | None:
     return read_json(manifest).get("files") if manifest and manifest.is_file() else None
 
 
-def _bodies(request: Request, sampling: Sampling) -> list[dict]:
-    """What is sent for each stream of a request."""
-    common = {
-        "prompt": list(request.prompt),
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "max_tokens": sampling.max_tokens,
-        "stop_token_ids": list(sampling.stop),
-        "ignore_eos": True,
-        "logprobs": 0,
-        **NEUTRAL,
-    }
-    return [{"seed": vllm_seed(stream), **common} for stream in request.streams]
-
-
-def _choices(prompt: Sequence[int], ids: Sequence[int]) -> dict:
-    """What is sent for a prompt whose next token's log-probabilities are asked for."""
-    common = {"temperature": 0, "max_tokens": 1, "logprobs": 1}
-    return {"prompt": list(prompt), "logprob_token_ids": list(ids), **common}
-
-
 def _completion(reply: dict, body: dict, vocabulary: float) -> Completion:
     """The completion in a reply; ValueError saying what no model can have given."""
     choice = reply["choices"][0]
-    tokens = _list(choice["token_ids"])
-    logprobs = [_logprob(value) for value in _list(choice["logprobs"]["token_logprobs"])]
+    tokens = checked_list(choice["token_ids"])
+    logprobs = [
+        checked_logprob(value) for value in checked_list(choice["logprobs"]["token_logprobs"])
+    ]
     for token in tokens:
         if type(token) is not int or not 0 <= token < vocabulary:
             raise ValueError(f"token id {token!r} of a vocabulary of {vocabulary}")
@@ -225,16 +243,16 @@ def _completion(reply: dict, body: dict, vocabulary: float) -> Completion:
 
 def _first_logprobs(reply: dict, body: dict) -> list[float]:
     (values,) = reply["choices"][0]["logprobs"]["top_logprobs"]
-    return [_logprob(values[f"token_id:{token}"]) for token in body["logprob_token_ids"]]
+    return [checked_logprob(values[f"token_id:{token}"]) for token in body["logprob_token_ids"]]
 
 
-def _list(value: Any) -> list:
+def checked_list(value: Any) -> list:
     if type(value) is not list:
         raise ValueError(f"{value!r} in place of a list")
     return value
 
 
-def _logprob(value: Any) -> float:
+def checked_logprob(value: Any) -> float:
     if type(value) not in (int, float) or not -math.inf < value <= 0:
         raise ValueError(f"{value!r} as a log-probability")
     return float(value)

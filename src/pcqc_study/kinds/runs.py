@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pcqc_base.errors import UserError
 from pcqc_study.kinds.table import RUN, Given, Settings, kind, of
@@ -125,13 +126,14 @@ def grounding(jobs: "Jobs", method: str, run: str) -> Given:
         **of(study, "protocol", "engine", "deterministic", "synthetic"),
         dtypes={"scorer": study.dtype("scorer")},
         judges=wanted.judges if wanted else {},
+        **({} if study.synthetic or (wanted and wanted.judges) else chats(study, "scorer")),
     )
     judges = {f"judge_{name}": jobs.job("base") / f"judge_{name}" for name in settings.judges}
     review = {"review": Path(wanted.review)} if wanted and wanted.review else {}
     inputs = {
         "candidates": jobs.job("continuation", method, run) / "candidates.parquet",
         "development": jobs.cases(study.development),
-        **(jobs.world() or judges or {"scorer": jobs.base_model("scorer")}),
+        **(jobs.world() or judges or jobs.scorer()),
         **review,
         **jobs.instruction(),
     }
@@ -166,4 +168,24 @@ def rollouts(study: "Study") -> dict[str, Any]:
     """What consultations are held with; `dtypes`: role -> number format of its weights."""
     names = ("protocol", "actor_decoding", "patient_decoding", "engine", "deterministic")
     dtypes = {role: study.dtype(role) for role in ("actor", "patient", "scorer")}
-    return {**of(study, *names), "dtypes": dtypes}
+    return {**of(study, *names), "dtypes": dtypes, **chats(study, "patient", "scorer")}
+
+
+def chats(study: "Study", *roles: str) -> dict[str, Any]:
+    """What decides of servers of chat completions, whose models no fingerprint of a result names.
+
+    Args:
+        study: settings.
+        roles: that a job has. Where none has such a server, nothing is added.
+    """
+    deciding = {
+        role: Settings(
+            model=server.model,
+            hosts=sorted({urlsplit(url).hostname or "" for url in server.urls}),
+            asks=server.asks,
+            body=server.body,
+        )
+        for role, server in study.servers.chats.items()
+        if role in roles
+    }
+    return {"chats": deciding} if deciding else {}

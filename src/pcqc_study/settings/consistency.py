@@ -25,6 +25,8 @@ def contradictions(study: Study) -> Iterator[Problem]:
     yield from _clinic(study) if study.synthetic else _real(study)
     yield from _sizes(study)
     yield from _further_updates(study)
+    if study.servers.patient and study.servers.patient.asks:
+        yield "servers.patient.asks", "a patient answers once; remove it"
     if study.continuation:
         yield from _continuation(study)
 
@@ -211,6 +213,9 @@ def _continuation(study: Study) -> Iterator[Problem]:
         return
     scorer = study.models.scorer or study.models.actor
     for name, judge in settings.judges.items():
+        if judge.server and judge.server.model:
+            here = f"continuation.judges.{name}.server.model"
+            yield here, "a judge has weights of its own; serve them with vLLM, and remove it"
         if judge.weights.same_weights(scorer):
             yield f"continuation.judges.{name}", "the scorer's weights; name others"
     if settings.ungrounded:
