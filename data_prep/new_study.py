@@ -37,14 +37,10 @@ benchmarks:
 # models:
 #   actor: {{source: Qwen/Qwen3-1.7B, revision: COMMIT, gguf: null}}
 
-# ... patient and scorer on servers (docs/engines.md#servers), ...
+# ... patient and scorer on servers (docs/engines.md#servers, and any others: docs/own-cases.md), ...
 # servers:
 #   patient: {{url: "http://127.0.0.1:8000"}}
 #   scorer: {{url: "http://127.0.0.1:8001"}}
-
-# ... or, in the same group, on any with chat completions (docs/own-cases.md), ...
-#   patient: {{url: "https://api.openai.com/v1", model: gpt-4.1-mini, key: OPENAI_API_KEY}}
-#   scorer: {{url: "http://127.0.0.1:11434/v1", model: "qwen3:8b", asks: 64}}
 
 # ... and more updates, on more cases each. Then it is a test no more.
 # path_test: false
