@@ -37,7 +37,7 @@ benchmarks:
 # models:
 #   actor: {{source: Qwen/Qwen3-1.7B, revision: COMMIT, gguf: null}}
 
-# ... patient and scorer on servers (docs/engines.md#servers, and any others: docs/own-cases.md), ...
+# ... patient and scorer on servers (docs/engines.md#servers; any others: docs/own-cases.md), ...
 # servers:
 #   patient: {{url: "http://127.0.0.1:8000"}}
 #   scorer: {{url: "http://127.0.0.1:8001"}}

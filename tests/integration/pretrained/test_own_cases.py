@@ -177,7 +177,7 @@ def asking_model():
 
 @pytest.fixture(scope="module")
 def chatted(tmp_path_factory):
-    """A clone with thirty cases, and stubs of the page's servers: with log-probabilities, without."""
+    """A clone with thirty cases, and stubs of both of the page's servers."""
 
     def commercial(body, attempt):
         text = body["messages"][0]["content"]
