@@ -131,9 +131,9 @@ class ChatEngine(ServerEngine):
         return [(self._body(text, **common, seed=seed), read) for seed in seeds]
 
     def row(self, results: Sequence[Any], ids: Sequence[int]) -> list[float] | Failure:
-        """Log-probabilities of the labels `ids`; of answers the share that names each, without bias.
+        """Log-probabilities of labels: what was read, or the share of answers that name each.
 
-        A share p of n answers has the standard error sqrt(p (1 - p) / n).
+        A share has no bias, and p of n answers has the standard error sqrt(p (1 - p) / n).
         """
         failures = [result for result in results if isinstance(result, Failure)]
         if failures or not self.server.asks:
@@ -146,7 +146,7 @@ class ChatEngine(ServerEngine):
         return [math.log(share) if share else -math.inf for share in shares]
 
     def take_faults(self) -> dict[str, int]:
-        """Retries and failures since the last call; where labels are asked for, answers without one."""
+        """Retries, failures and, where labels are asked for, answers without one."""
         unread = {UNREAD: self.counts.pop(UNREAD, 0)} if self.server.asks else {}
         return super().take_faults() | unread
 
