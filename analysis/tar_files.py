@@ -16,8 +16,9 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from pcqc.logged.updates import TIMES
-from pcqc_base.errors import UserError, one_line
-from pcqc_base.system.files import describe, hold, sha256_file, write_json
+from pcqc_base.errors import UserError, describe, one_line
+from pcqc_base.system.files import sha256_file, write_json
+from pcqc_base.system.locks import hold
 from pcqc_base.system.manifest import (
     LATEST,
     LEFT_OUT,

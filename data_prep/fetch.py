@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from data_prep.sources import Source
-from pcqc_base.errors import UserError, one_line
-from pcqc_base.system.files import describe, hold, read_bytes, sha256_file
+from pcqc_base.errors import UserError, describe, one_line
+from pcqc_base.system.files import read_bytes, sha256_file
+from pcqc_base.system.locks import hold
 
 BLOCK = 1 << 16
 TIMEOUT = 60.0  # seconds without a byte

@@ -1,8 +1,25 @@
 """The one exception that a user is meant to read, and how text from outside enters its message."""
 
 import difflib
+import errno
+import os
+import re
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
+
+# What an operating-system error asks for.
+REMEDIES = {
+    errno.ENOSPC: "free some space on that disk and run again",
+    errno.EDQUOT: "free some of your quota on that disk and run again",
+    errno.EACCES: "make the folder writable for this user",
+    errno.EPERM: "make the folder writable for this user",
+    errno.EROFS: "that disk is mounted read-only: choose another folder",
+    errno.EEXIST: "a file stands where a folder is needed: move it away",
+    errno.ENOTDIR: "a file stands where a folder is needed: move it away",
+    errno.EISDIR: "a folder stands where the file belongs: move it away",
+    errno.ENOENT: "check the path: make the file first, or correct its name",
+}
 
 
 class UserError(Exception):
@@ -25,6 +42,20 @@ def reason(problem: Exception) -> str:
         return problem.errors()[0]["msg"]
     lines = str(problem).strip().splitlines() or [type(problem).__name__]
     return lines[-1 if lines[0].startswith("Traceback") else 0].strip()
+
+
+def describe(problem: OSError) -> str:
+    """One clause for an operating-system error: its reason and, where there is one, the remedy.
+
+    Of a folder that was copied it is the first file's: `shutil` keeps a list of texts.
+    """
+    if isinstance(problem, shutil.Error) and isinstance(problem.args[0], list):
+        first = str(problem.args[0][0][-1])
+        number = re.match(r"\[Errno (\d+)\]", first)
+        problem = OSError(int(number[1]), "") if number else OSError(first)
+    reason = os.strerror(problem.errno) if problem.errno else str(problem)
+    remedy = REMEDIES.get(problem.errno or 0)
+    return f"{reason}; {remedy}" if remedy else reason
 
 
 def few(words: Sequence[str], most: int) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from pcqc_base.errors import UserError
-from pcqc_base.system.files import describe, held, hold
+from pcqc_base.errors import UserError, describe
+from pcqc_base.system.locks import held, hold
 from pcqc_base.system.manifest import LATEST, MANIFEST, is_result, lock, read_manifest
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import Study

@@ -10,7 +10,7 @@ from typing import Any
 
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
-from pcqc_base.system.files import held
+from pcqc_base.system.locks import held
 from pcqc_base.system.manifest import lock, read_manifest
 from pcqc_study.explain import why
 from pcqc_study.fingerprint import Job

@@ -9,10 +9,8 @@ import threading
 
 import pytest
 
-from pcqc_base.errors import UserError
+from pcqc_base.errors import UserError, describe
 from pcqc_base.system.files import (
-    describe,
-    hold,
     no_formula,
     read_bytes,
     read_json,
@@ -22,6 +20,7 @@ from pcqc_base.system.files import (
     write_json,
     write_jsonl,
 )
+from pcqc_base.system.locks import hold
 
 
 def names(folder):

@@ -10,7 +10,8 @@ import pytest
 from hand_made import finish_all
 from rich.console import Console
 
-from pcqc_base.system.files import hold, write_atomic, write_jsonl
+from pcqc_base.system.files import write_atomic, write_jsonl
+from pcqc_base.system.locks import hold
 from pcqc_base.system.manifest import hold_folder, lock, make_latest
 from pcqc_study import status as module
 from pcqc_study import watch

@@ -8,7 +8,7 @@ import torch
 from helpers import in_processes
 
 from pcqc_base.errors import UserError
-from pcqc_base.system.files import hold
+from pcqc_base.system.locks import hold
 from pcqc_gpu.engines import weight_files
 
 WEIGHTS = [("a", torch.arange(4.0)), ("b", torch.ones(2, 3))]

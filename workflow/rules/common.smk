@@ -19,7 +19,7 @@ from pcqc_study.kinds import KINDS
 from pcqc_study.settings import load_study
 from pcqc_study.settings.replicates import replicates
 from pcqc_base.errors import nearest
-from pcqc_base.system.files import hold
+from pcqc_base.system.locks import hold
 from pcqc_base.system.manifest import MARKER, accepted
 from pcqc_base.system.terminal import print_anywhere
 

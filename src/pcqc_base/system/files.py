@@ -4,7 +4,6 @@ import codecs
 import contextlib
 import csv
 import dataclasses
-import errno
 import fcntl
 import functools
 import glob
@@ -14,41 +13,14 @@ import json
 import os
 import re
 import secrets
-import shutil
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pcqc_base.errors import UserError
-
-REMEDIES = {
-    errno.ENOSPC: "free some space on that disk and run again",
-    errno.EDQUOT: "free some of your quota on that disk and run again",
-    errno.EACCES: "make the folder writable for this user",
-    errno.EPERM: "make the folder writable for this user",
-    errno.EROFS: "that disk is mounted read-only: choose another folder",
-    errno.EEXIST: "a file stands where a folder is needed: move it away",
-    errno.ENOTDIR: "a file stands where a folder is needed: move it away",
-    errno.EISDIR: "a folder stands where the file belongs: move it away",
-    errno.ENOENT: "check the path: make the file first, or correct its name",
-}
-
-
-def describe(problem: OSError) -> str:
-    """One clause for an operating-system error: its reason and, where there is one, the remedy.
-
-    Of a folder that was copied it is the first file's: `shutil` keeps a list of texts.
-    """
-    if isinstance(problem, shutil.Error) and isinstance(problem.args[0], list):
-        first = str(problem.args[0][0][-1])
-        number = re.match(r"\[Errno (\d+)\]", first)
-        problem = OSError(int(number[1]), "") if number else OSError(first)
-    reason = os.strerror(problem.errno) if problem.errno else str(problem)
-    remedy = REMEDIES.get(problem.errno or 0)
-    return f"{reason}; {remedy}" if remedy else reason
+from pcqc_base.errors import UserError, describe
+from pcqc_base.system.locks import locked
 
 
 def write_atomic(path: str | Path, content: bytes | str) -> None:
@@ -77,7 +49,7 @@ def _write_beside(path: Path, data: bytes) -> None:
     """
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError), open(leftover, "rb+") as file:
-            if _locked(file):
+            if locked(file):
                 leftover.unlink()
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -92,56 +64,6 @@ def _write_beside(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def hold(lock: str | Path, what: str, patience: float = 0.0) -> BinaryIO:
-    """Hold a lock file until the returned file is closed or the process ends, however it ends.
-
-    Args:
-        lock: the file, made where missing.
-        what: what it guards, as `a run of the study`, for the error.
-        patience: seconds to wait for another process that holds it.
-
-    Raises:
-        UserError: another process still holds it, or it cannot be made.
-    """
-    deadline = time.monotonic() + patience
-    try:
-        Path(lock).parent.mkdir(parents=True, exist_ok=True)
-        file = open(lock, "ab")  # noqa: SIM115 (held by the caller)
-        while not _locked(file):
-            if time.monotonic() >= deadline:
-                raise UserError(
-                    f"{what} is already under way ({lock} is held); wait for it to end, or stop it"
-                )
-            time.sleep(0.05)
-    except OSError as problem:
-        raise UserError(f"cannot write {lock}: {describe(problem)}") from problem
-    return file
-
-
-def held(lock: Path) -> bool:
-    """Whether a living process holds a lock file.
-
-    It takes the lock for an instant, shared with others who ask. So `hold` needs a little patience
-    where somebody may ask.
-    """
-    try:
-        with open(lock, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _locked(file: BinaryIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def sync(path: Path) -> None:

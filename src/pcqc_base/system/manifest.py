@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import git_commit
-from pcqc_base.system.files import digest, hold, read_json, sha256_file, write_json
+from pcqc_base.system.files import digest, read_json, sha256_file, write_json
 from pcqc_base.system.json_shapes import Begun, ResultManifest
+from pcqc_base.system.locks import hold
 from pcqc_base.system.machine import machine, now
 
 if TYPE_CHECKING:

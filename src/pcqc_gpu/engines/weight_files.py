@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pcqc_base.errors import UserError
-from pcqc_base.system.files import held, hold
+from pcqc_base.system.locks import held, hold
 from pcqc_base.system.processes import SINGLE_PROCESS, Processes
 
 MEMORY = Path("/dev/shm")

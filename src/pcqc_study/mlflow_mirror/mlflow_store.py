@@ -14,8 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from pcqc_base.errors import UserError
-from pcqc_base.system.files import describe
+from pcqc_base.errors import UserError, describe
 from pcqc_study.settings import Study, tracking_uri
 
 if TYPE_CHECKING:

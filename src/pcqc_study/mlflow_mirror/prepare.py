@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc_base.errors import UserError
-from pcqc_base.system.files import hold
+from pcqc_base.system.locks import hold
 from pcqc_study.mlflow_mirror import notes
 from pcqc_study.mlflow_mirror.mlflow_store import (
     SQLITE,

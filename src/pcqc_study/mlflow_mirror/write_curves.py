@@ -15,7 +15,7 @@ from typing import Any
 
 from pcqc.logged.updates import EVENTS, TIMES, joined
 from pcqc_base.errors import UserError
-from pcqc_base.system.files import held
+from pcqc_base.system.locks import held
 from pcqc_base.system.manifest import lock
 from pcqc_base.system.terminal import complain
 from pcqc_study.fingerprint import Job

@@ -11,7 +11,8 @@ from run_folders import make_study
 from tracked import mirror
 
 from pcqc_base.errors import UserError
-from pcqc_base.system.files import hold, write_jsonl
+from pcqc_base.system.files import write_jsonl
+from pcqc_base.system.locks import hold
 from pcqc_base.system.machine import now
 from pcqc_base.system.manifest import hold_folder
 from pcqc_study.graph import Jobs
