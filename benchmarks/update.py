@@ -31,8 +31,7 @@ from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import parse_action
 from pcqc.consultation import RolloutContext
-from pcqc.engines.base import Completion, Request, Sampling
-from pcqc.engines.scripted import ScriptedEngine
+from pcqc.engines.base import Completion, Engine, Request, Sampling
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.methods.base import Services
 from pcqc.methods.grpo import GroupBatch, Grpo
@@ -114,15 +113,14 @@ def save_start(work: Work, folder: Path) -> None:
     save_model(folder, make_model(sizes, VOCABULARY, tokenizer), tokenizer)
 
 
-class GivenCompletions(ScriptedEngine):
+class GivenCompletions(Engine):
     """An engine that returns the given completions, one group after another."""
 
     def __init__(self, work: Work):
-        super().__init__()
         self.drawn = [tokens for group in work.completions for tokens in group]
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """See `Engine.generate`."""
+        """The next completion for each request."""
         pairs = zip(self.drawn, requests, strict=True)
         return [[Completion(tokens, [0.0] * len(tokens))] for tokens, _ in pairs]
 
@@ -136,7 +134,7 @@ class Ours:
         self.services = Services(self.policy, seed=0)
         engine = TransformersEngine(model) if generate else GivenCompletions(work)
         decoding = Decoding(1.0, 1.0, max_tokens=work.protocol.action_tokens)
-        patient = Patient(ScriptedEngine(), work.chat, decoding)  # a single turn asks nobody
+        patient = Patient(GivenCompletions(work), work.chat, decoding)  # a single turn asks nobody
         actor = Actor(engine, work.chat, decoding)
         self.context = RolloutContext(actor, patient, work.chat, work.protocol)
 

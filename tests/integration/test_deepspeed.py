@@ -20,9 +20,9 @@ from learner_material import (
     value_sequences,
 )
 from safetensors.torch import load_file
+from scripted_engine import ScriptedEngine
 
 from pcqc.engines.base import Request, Sampling
-from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.training.backend import adamw_backend, share
 from pcqc.training.policy import Policy

@@ -11,6 +11,7 @@ from threading import Barrier
 from typing import Any
 
 import torch
+from scripted_engine import ScriptedEngine
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch.distributed import HashStore
 from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -18,7 +19,6 @@ from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
-from pcqc.engines.scripted import ScriptedEngine
 from pcqc.evaluation.grounding import ModelJudge
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.seeds import stream

@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 from helpers import INSTRUCTION, PROTOCOL, make_tokenizer, scripted_roles
+from scripted_engine import ScriptedEngine
 
 from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
-from pcqc.engines.scripted import ScriptedEngine
 
 COUGH, FEVER = "Question: any cough", "Question: any fever"
 SAYS = (COUGH, FEVER, "no idea", "Final Answer: A", "Final Answer: B")

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from helpers import INSTRUCTION, make_case, make_tokenizer
+from scripted_engine import ScriptedEngine
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -11,7 +12,6 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import REMINDER
 from pcqc.consultation.turns import read_response
 from pcqc.engines.base import Completion
-from pcqc.engines.scripted import ScriptedEngine
 from pcqc.roles import Patient
 from pcqc.roles.patient import Inquiry
 from pcqc_base.errors import UserError

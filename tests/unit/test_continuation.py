@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from hand_made import clinic_file, finish_clinic
 from helpers import make_case, scripted_context, scripted_judge, scripted_scorer
+from scripted_engine import ScriptedEngine
 from small_worlds import WORLD
 
 from pcqc.cases.case import write_cases
-from pcqc.engines.scripted import ScriptedEngine
 from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import draw_candidates, draw_continuations
 from pcqc.jobs import continuation as job

@@ -2,10 +2,10 @@
 
 import pytest
 from helpers import Alone
+from scripted_engine import ScriptedEngine
 
 from pcqc.engines.base import Failure, Request, Sampling
 from pcqc.engines.metered import MeteredEngine
-from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 
 SAMPLING = Sampling(1.0, 1.0, 4, stop=(7,))

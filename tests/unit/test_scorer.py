@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from helpers import ROUNDING, make_case, make_tokenizer, plain_logprobs
+from scripted_engine import ScriptedEngine
 
 from pcqc.cases.prompts import Exchange, scorer_prompt
-from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.roles import Scorer
 from pcqc_base.errors import UserError

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 from helpers import PROTOCOL, Thread, in_processes, make_case, scripted_context
+from scripted_engine import ScriptedEngine
 
 from pcqc.consultation import RolloutContext, roll_out
 from pcqc.engines.base import Failure, Request, Sampling
 from pcqc.engines.metered import MeteredEngine
-from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Scorer

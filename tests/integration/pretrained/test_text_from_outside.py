@@ -2,10 +2,10 @@
 
 import pytest
 from helpers import INSTRUCTION, make_case, qwen3_chat
+from scripted_engine import ScriptedEngine
 
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import Exchange
-from pcqc.engines.scripted import ScriptedEngine
 from pcqc.roles import Scorer
 from pcqc_clinic.tokenizer import make_tokenizer as clinic_tokenizer
 from pcqc_clinic.world import make_world
