@@ -143,7 +143,7 @@ def rule(kinds: Iterable[Budgets], of: str = "") -> str:
 
 
 def start_of(collected: Collected, metric: str) -> float | None:
-    """What Shared SFT has of a validated metric; None where its evaluation does not say.
+    """Shared SFT's value of a metric; None where its evaluation does not say.
 
     In the printed unit: percent, questions.
     """

@@ -109,7 +109,7 @@ def grounded(collected: Collected) -> Table:
 
 
 def by_differing(collected: Collected) -> Table:
-    """What the highest utility gains where so many of a state's candidates differ."""
+    """Gain of the highest utility, by the number of distinct candidates."""
     rows = []
     studied = policies(collected)
     for number, policy in enumerate(studied):

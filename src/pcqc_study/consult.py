@@ -132,7 +132,7 @@ def _case(cases: Sequence[Case], benchmark: str, case_id: str | None) -> Case:
 
 
 def _telling(context: RolloutContext, cases: Sequence[Case], candidates: int, seed: int) -> Case:
-    """The first of the cases at whose first states most different questions are sampled."""
+    """The case with the most distinct candidates at its first states."""
     played = roll_out(
         context,
         cases,
@@ -187,7 +187,7 @@ def _play(
 
 
 def _crediting(method: Method, candidates: int) -> Pcqc:
-    """Whose credit so many candidates are shown: the method's own, or else PCQC's.
+    """The method whose credit rule is displayed: the run's own, or else PCQC.
 
     PCQC's stands in where a method credits no candidates, or by more than the scorer's readings.
     """

@@ -2,7 +2,7 @@
 
 A study is one file in `config/studies/`. Its methods are the entries of `config/methods.yaml`, of
 which it may override single settings. Meaning and default of a field stand where it is declared:
-here, in `pcqc_base.settings`, or for what one method alone has in its module.
+in `study.py`, for groups in `pcqc_base.settings`, for what one method alone has in its module.
 """
 
 from pcqc_study.settings.load import load_study, tracking_uri
