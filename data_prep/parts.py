@@ -108,11 +108,14 @@ def compare_answer(case: Case, text: str) -> list[str]:
 
 
 def leaks(case: Case) -> list[str]:
-    """Notes on where the answer's text stands word for word; a number alone is no text."""
+    """Notes on where the answer's text stands word for word, or in the plural.
+
+    A number alone is no text.
+    """
     answer = plain(case.options[case.answer])
     if not any(map(str.isalpha, answer)):
         return []
-    words = re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)")
+    words = re.compile(rf"(?<!\w){re.escape(answer)}(e?s)?(?!\w)")
     told, facts = [case.initial, case.question], strip_numbering(list(case.facts))[0]
     places = {TOLD: told, KNOWN: facts}
     return [note for note, texts in places.items() if any(map(words.search, map(plain, texts)))]

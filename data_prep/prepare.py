@@ -5,22 +5,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from data_prep.conversations import write_conversations
-from data_prep.convert import NOTHING_TO_ASK, Exclusion, write_exclusions
+from data_prep.convert import write_exclusions
 from data_prep.instruction import published_otherwise
+from data_prep.limits import limits_of, short_enough, usable
 from data_prep.sources import source_name
 from data_prep.template_check import compare_renderings
 from pcqc.cases.case import Case, read_cases, write_cases
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.sft_rows import SftRow, read_sft_rows
-from pcqc.jobs.instruction import instruction
-from pcqc.models.folder import end_tokens, load_tokenizer
 from pcqc.seeds import generator
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import write_json, write_jsonl
 from pcqc_base.system.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc_base.settings import Data, Protocol
+    from pcqc_base.settings import Data
     from pcqc_base.task import Task
 
 TRAINING = "train"
@@ -31,9 +30,9 @@ def run(task: "Task") -> dict:
     """Write the cases of one set; of the training the SFT conversations too.
 
     Excluded are cases without facts or initial information, cases whose opening prompt has more
-    than `protocol.prompt_tokens` tokens, and SFT conversations in which the actor would read and
-    write more than the protocol allows. The set's `.exclusions.csv` gives the reason of each. What
-    the patient is taught has no limit: its prompts hold all facts.
+    than `protocol.prompt_tokens` tokens, cases whose facts the patient's model cannot read beside a
+    question and an answer, and SFT conversations in which the actor would read and write more than
+    the protocol allows. The set's `.exclusions.csv` gives the reason of each.
 
     Returns:
         `rows` of each file, numbers `excluded` by reason, files `published_otherwise` (with another
@@ -41,31 +40,36 @@ def run(task: "Task") -> dict:
 
     Raises:
         UserError: a converted file with bad rows, an id in two files, a set without usable cases or
-            with another number of them than the study says, no conversation that is short enough; a
-            chat template into which no consultation fits.
+            with another number of them than the study says, or with fewer than an update takes, no
+            conversation that is short enough; a chat template into which no consultation fits; a
+            protocol that the actor's model cannot read.
     """
     (name,), settings, folder = task.arguments, task.settings, task.folder
     # What needs no tokenizer first: a fault of a file ends the job before a model is there.
     if name == TRAINING:
         cases = _read_training(task)
         released = _released(task) if settings.data.sft else None
-        _chat(task, "patient")  # whose template would else be refused only after SFT
     else:
         cases = read_cases(checked(task.inputs[name]), as_published=True)
-    chat = _chat(task, "actor")
-    kept, excluded = _usable(cases, chat, settings.protocol.prompt_tokens)
+    limits = limits_of(task)
+    chat = limits.actor
+    kept, excluded, counts = usable(cases, limits)
     if not kept:
-        raise UserError(f"'{name}': none of its cases fits; raise protocol.prompt_tokens")
+        first = excluded[0]
+        raise UserError(
+            f"'{name}': none of its {len(cases):,} cases can be used; the first, {first.file}, "
+            f"line {first.row}: {first.reason}"
+        )
     kept = _keep(kept, len(excluded), settings.expected, settings.data, name)
-    empty = sum(row.reason == NOTHING_TO_ASK for row in excluded)
-    rows, counts = {}, {"nothing to ask": empty, "prompt too long": len(excluded) - empty}
+    rows = {}
     if name == TRAINING:
         _check_sets(kept, settings.data.training_sets)
         if released is None:
             sft, kept = _written(settings.data, kept, chat.instruction)
         else:
             sft = [_row_of(row) for row in released]
-        sft, too_long = _short_enough(sft, chat, settings.protocol)
+        _require_cases(task, len(kept), len(excluded), 0 if released else len(sft))
+        sft, too_long = short_enough(sft, chat, settings.protocol)
         _write_sft(task, chat, sft)
         write_exclusions(folder / "sft.exclusions.csv", too_long)
         rows["sft.jsonl"], counts["conversation too long"] = len(sft), len(too_long)
@@ -86,46 +90,32 @@ def run(task: "Task") -> dict:
     }
 
 
-def _chat(task: "Task", role: str) -> ChatFormat:
-    """The role's chat format; UserError where no consultation fits into its template."""
-    folder = checked(task.inputs[f"tokenizer {role}"])
-    return ChatFormat(load_tokenizer(folder), instruction(task), end_tokens(folder))
-
-
-def _usable(
-    cases: Sequence[Case], chat: ChatFormat, limit: int
-) -> tuple[list[Case], list[Exclusion]]:
-    """Usable cases, and the excluded ones with their reasons."""
-    kept, excluded = [], []
-    for case in cases:
-        reason = None if case.consultable else NOTHING_TO_ASK
-        tokens = 0 if reason else len(chat.open(case.public))
-        if tokens > limit:
-            reason = f"its prompt of {tokens} tokens exceeds protocol.prompt_tokens = {limit}"
-        if reason:
-            origin = case.origin
-            excluded.append(
-                Exclusion(str(origin["file"]), int(origin["row"]), case.case_id, reason)
-            )
-        else:
-            kept.append(case)
-    return kept, excluded
+def _require_cases(task: "Task", kept: int, excluded: int, taught: int) -> None:
+    """UserError if so few training cases are left that some update of the study lacks some."""
+    least = task.where.least_cases
+    if kept < least:
+        files = ", ".join(str(raw.path) for raw in task.settings.data.training)
+        taken = f"{taught:,} are taught (data.sft_cases), " if taught else ""
+        raise UserError(
+            f"{files}: {kept:,} cases are left to train on ({taken}{excluded:,} are excluded), and "
+            f"an update takes {least:,}; lower rl.cases_per_update, or add cases"
+        )
 
 
 def _keep(
     cases: list[Case], excluded: int, expected: int | None, data: "Data", name: str
 ) -> list[Case]:
     """The cases, their number checked; of a subset so many, drawn at random, in file order."""
-    usable = len(cases)
-    if expected is None or usable == expected:
+    count = len(cases)
+    if expected is None or count == expected:
         return cases
-    if usable < expected or not data.subset:
+    if count < expected or not data.subset:
         raise UserError(
-            f"'{name}' has {usable:,} usable cases ({excluded:,} more are excluded), not "
+            f"'{name}' has {count:,} usable cases ({excluded:,} more are excluded), not "
             f"{expected:,} as the study says; fetch the file again, or correct the number "
             "(data.subset: true draws that many of a larger file)"
         )
-    order = generator(data.seed, "subset", name).permutation(usable)
+    order = generator(data.seed, "subset", name).permutation(count)
     return [cases[i] for i in sorted(order[:expected])]
 
 
@@ -182,35 +172,6 @@ def _row_of(row: SftRow) -> dict:
     """
     messages = [*row.messages, {"role": "assistant", "content": row.response}]
     return {"case_id": row.id, "messages": messages, "train": "last", "origin": row.origin}
-
-
-def _short_enough(
-    rows: Sequence[dict], chat: ChatFormat, protocol: "Protocol"
-) -> tuple[list[dict], list[Exclusion]]:
-    """Conversations within the actor's limit, and the others with their reason.
-
-    Raises:
-        UserError: none is.
-    """
-    limit, kept, excluded = protocol.prompt_tokens + protocol.response_tokens, [], []
-    for row in rows:
-        turns = chat.turns(row["messages"], protocol.earlier_thinking)
-        tokens = max(len(state) + len(response) for state, response in turns)
-        if tokens <= limit:
-            kept.append(row)
-            continue
-        reason = (
-            f"its conversation of {tokens} tokens exceeds protocol.prompt_tokens + "
-            f"protocol.response_tokens = {limit}"
-        )
-        file, line = row["origin"]["file"], row["origin"]["row"]
-        excluded.append(Exclusion(file, line, row["case_id"], reason))
-    if not kept:
-        raise UserError(
-            f"none of {len(rows):,} conversations for SFT has at most {limit} tokens; raise "
-            "protocol.response_tokens"
-        )
-    return kept, excluded
 
 
 def _write_sft(task: "Task", chat: ChatFormat, rows: Sequence[dict]) -> None:

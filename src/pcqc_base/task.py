@@ -22,16 +22,18 @@ DEEPSPEED = "pcqc_gpu.deepspeed_backend:DeepSpeedBackend"
 
 @dataclass(frozen=True)
 class Where:
-    """Where a job runs, which is no part of what it makes.
+    """Where a job runs and what follows it, which is no part of what it makes.
 
     Attributes:
         cache_tokens: those of the actor's engine, if not `engine.cache_tokens`.
+        least_cases: that an update of the study takes; fewer training cases are refused.
     """
 
     placement: Placement | None
     servers: Servers
     assumptions: Assumptions
     cache_tokens: int | None = None
+    least_cases: int = 1
 
 
 @dataclass(frozen=True)

@@ -121,8 +121,10 @@ def latest_task(study: Study, kind: str, *arguments: str) -> Task:
 
 
 def placed(study: Study) -> Where:
-    """The placement, servers and assumptions of a study."""
-    return Where(study.placement, study.servers, study.assumptions)
+    """The placement, servers and assumptions of a study, and the cases that it needs."""
+    trained = [method for method in study.methods.values() if method.kind == "rl" and method.runs]
+    least = max((study.rl_of(method).cases_per_update for method in trained), default=1)
+    return Where(study.placement, study.servers, study.assumptions, least_cases=least)
 
 
 def where_of(study: Study, job: Job) -> Where:

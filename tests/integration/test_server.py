@@ -1,5 +1,6 @@
 """Served roles: what a server may do to us, and that nothing of it is trained on."""
 
+import dataclasses
 import json
 import threading
 import time
@@ -72,6 +73,18 @@ def test_token_ids_go_there_and_come_back(serve):
     assert (body["stop_token_ids"], body["model"]) == ([STOP], "the model")
     assert engine.generate([], SAMPLING) == []
     assert not engine.counts["retries"]
+
+
+def test_every_token_that_ends_a_response_is_sent_and_believed(serve):
+    also = STOP + 1
+    sampling = dataclasses.replace(SAMPLING, stop=(STOP, also))
+    replies = {1: [3, also], 2: [3, STOP], 3: [3, also, 3]}
+    stub = serve(lambda body, attempt: completion(replies[body["prompt"][0]]))
+    requests = [Request((prompt,), (4,)) for prompt in replies]
+    *ended, (other,) = stub.engine().generate(requests, sampling)
+    assert [c.tokens for (c,) in ended] == [replies[1], replies[2]]
+    assert (other.kind, "tokens after the one" in other.message) == ("malformed", True)
+    assert {tuple(body["stop_token_ids"]) for body in stub.bodies} == {(STOP, also)}
 
 
 def test_named_tokens_are_read_in_the_order_asked_for(serve):

@@ -95,7 +95,9 @@ def prepare(jobs: "Jobs", name: str) -> Given:
     inputs |= {f"card {n}": card for n, card in cards.items()}
     inputs |= {f"tokenizer {role}": jobs.base_model(role) for role in ("actor", "patient")}
     inputs |= jobs.instruction()
-    return Settings(name=name, protocol=study.protocol, data=study.data, expected=expected), inputs
+    settings = Settings(name=name, protocol=study.protocol, data=study.data, expected=expected)
+    settings.answer_tokens = study.patient_decoding.max_tokens
+    return settings, inputs
 
 
 def unlabelled(benchmark: "Benchmark") -> "Benchmark":

@@ -34,12 +34,14 @@ def test_every_case_is_used_or_excluded_with_its_reason(study):
             excluded |= {row["case_id"]: row for row in csv.DictReader(file)}
     assert set(excluded) == {f"{n}-{i}" for n, c in counts.items() for i in (c - 2, c - 1)}
     assert "no facts" in excluded["train-10"]["reason"]
-    assert "exceeds protocol.prompt_tokens = 160" in excluded["dev-5"]["reason"]
+    assert "exceeds protocol.prompt_tokens = 160; raise it" in excluded["dev-5"]["reason"]
     assert excluded["dev-5"]["row"] == "5"
     assert [case.case_id for case in read_cases(Jobs(study).cases("dev").latest)] == [
         f"dev-{i}" for i in range(4)
     ]
-    assert prepared(study, "dev")["excluded"] == {"nothing to ask": 1, "prompt too long": 1}
+    assert prepared(study, "dev")["excluded"] == {
+        **{"nothing to ask": 1, "prompt too long": 1, "facts too long": 0}
+    }
     assert prepared(study, "train")["rows"]["train.jsonl"] == 6
 
 
@@ -126,9 +128,75 @@ def test_conversations_that_take_every_case_are_refused(study):
 
 
 def test_a_limit_that_no_prompt_meets_is_refused(study):
-    with pytest.raises(UserError, match="none of its cases fits; raise"):
+    with pytest.raises(UserError) as error:
         prepare(changed(study, "protocol.prompt_tokens", 20))
+    assert str(error.value) == (
+        "'train': none of its 12 cases can be used; the first, train.jsonl, line 0: its prompt of "
+        "148 tokens exceeds protocol.prompt_tokens = 20; raise it, or shorten the case"
+    )
     assert not Jobs(study).cases("train").latest.exists()
+
+
+def reads(study, role, tokens):
+    """The study with a model of its own for a role, which reads so many tokens."""
+    study = changed(study, f"models.{role}", Pretrained(f"reads {tokens}"))
+    for folder in ("base", "patient_base"):
+        longest = tokens if folder == study.starts_from(role) else 4096
+        model = tiny_model(max_position_embeddings=longest)
+        save_model(folder_of(study, "base") / folder, model, make_tokenizer())
+    finish_job(study, "base")
+    return study
+
+
+def test_facts_that_the_patient_cannot_read_are_left_out_to_the_token(study):
+    """Beside them stand the longest question and the longest answer."""
+    rows = [make_case(i, case_id=f"dev-{i}", origin={"file": "d", "row": i}) for i in range(4)]
+    rows[2] = dataclasses.replace(rows[2], facts=(*rows[2].facts, "He has a dog."))
+    lay_down(study, "dev", rows)
+    chat = ChatFormat(make_tokenizer(), INSTRUCTION)
+    shorter, longer = (len(chat.patient(rows[i].facts, "")) for i in (0, 2))
+    beside = study.protocol.action_tokens + study.patient_decoding.max_tokens
+    for context, left_out in ((longer + beside, []), (longer + beside - 1, ["dev-2"])):
+        study = reads(study, "patient", context)
+        prepare(study, "dev")
+        path = Jobs(study).cases("dev").latest.with_suffix(".exclusions.csv")
+        with open(path, newline="") as file:
+            excluded = list(csv.DictReader(file))
+        assert [row["case_id"] for row in excluded] == left_out
+        assert prepared(study, "dev")["excluded"]["facts too long"] == len(left_out)
+    assert (excluded[0]["file"], excluded[0]["row"]) == ("d", "2")
+    assert (
+        f"its facts has {longer} tokens; the patient's model reads {context}, of which"
+        in (excluded[0]["reason"])
+    )
+    assert excluded[0]["reason"].endswith("shorten the facts, or name a patient that reads more")
+    with pytest.raises(UserError, match=f"none of its 4 cases can be used.* has {shorter} tokens"):
+        prepare(reads(study, "patient", shorter + beside - 1), "dev")
+
+
+def test_a_protocol_that_the_actor_cannot_read_is_refused(study):
+    most = study.protocol.prompt_tokens + study.protocol.response_tokens
+    prepare(reads(study, "actor", most), "dev")
+    with pytest.raises(UserError, match=r"= 2,160 exceeds the 2,159 tokens that the actor's model"):
+        prepare(reads(study, "actor", most - 1), "dev")
+
+
+@pytest.mark.parametrize("setting", ["rl.cases_per_update", "methods.grpo.rl"])
+def test_too_few_cases_for_an_update_end_the_preparation(study, setting):
+    """Ten can be used, four of them are taught; before, training said so, with models loaded."""
+
+    def with_updates_of(count):
+        return changed(study, setting, {"cases_per_update": count} if "grpo" in setting else count)
+
+    prepare(with_updates_of(6), "train")
+    shutil.rmtree(study.results / "data" / "train")
+    with pytest.raises(UserError) as error:
+        prepare(with_updates_of(7), "train")
+    assert str(error.value) == (
+        f"{study.raw_files['train'].path}: 6 cases are left to train on (4 are taught "
+        "(data.sft_cases), 2 are excluded), and an update takes 7; lower rl.cases_per_update, or "
+        "add cases"
+    )
 
 
 @pytest.mark.parametrize(("name", "role"), [("base", "actor"), ("patient_base", "patient")])
@@ -185,7 +253,7 @@ def no_model(monkeypatch):
     def load(*_):
         raise AssertionError("a model was asked for")
 
-    monkeypatch.setattr("data_prep.prepare.load_tokenizer", load)
+    monkeypatch.setattr("data_prep.limits.load_tokenizer", load)
     monkeypatch.setattr("pcqc.jobs.make_roles.load_model", load)
     return load
 
@@ -220,6 +288,7 @@ def test_an_id_of_two_training_files_ends_the_preparation_by_both_raw_files(stud
 
 def test_an_id_that_was_renamed_as_the_line_says_is_no_fault(study):
     study = two_files(study, one=own_rows("a", "b", "c"), two=own_rows("d", "e", "B"))
+    study = changed(study, "data.sft_cases", 2)  # of six: an update takes four
     prepare(study, "train")
     taught = [row["case_id"] for _, row in read_jsonl(Jobs(study).cases("sft").latest)]
     trained = [case.case_id for case in read_cases(Jobs(study).cases("train").latest)]

@@ -108,7 +108,9 @@ def leaking(folder, **changes):
         ({"facts": ["He fell.", "1. X-ray of the hip: broken."]}, [KNOWN]),
         ({"initial": "MRI of the hip was taken."}, []),
         ({"facts": ["X-ray", "of the hip"]}, []),  # in two facts
-        ({"facts": ["X-ray of the hips"]}, []),  # another word
+        ({"facts": ["X-ray of the hippocampus"]}, []),  # another word
+        ({"facts": ["X-ray of the hips"]}, [KNOWN]),
+        ({"options": {"A": "Oral Ulcer", "B": "Gout"}, "initial": "Oral ulcers"}, [TOLD]),
         ({"options": {"A": "5", "B": "6"}, "initial": "A 5-year-old limps."}, []),  # no word
         ({"options": {"A": "5 mg", "B": "6 mg"}, "facts": ["5 mg (daily)"]}, [KNOWN]),
         ({"options": {"A": "C++", "B": "C"}, "facts": ["He codes C++."]}, [KNOWN]),

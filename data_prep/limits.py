@@ -1,0 +1,130 @@
+"""What cases and conversations of a study must fit into; who does not is left out with a reason."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from data_prep.convert import NOTHING_TO_ASK, Exclusion
+from pcqc.cases.case import Case
+from pcqc.cases.chat import ChatFormat
+from pcqc.jobs.instruction import instruction
+from pcqc.models.folder import end_tokens, load_tokenizer
+from pcqc_base.errors import UserError
+from pcqc_base.system.manifest import checked
+
+if TYPE_CHECKING:
+    from pcqc_base.settings import Protocol
+    from pcqc_base.task import Task
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a case must fit into.
+
+    Attributes:
+        actor, patient: chat formats of their models.
+        prompt: tokens of the actor's opening prompt.
+        facts: tokens of the patient's prompt without a question; None where its model has no limit.
+        context: that the patient's model reads, of which the rest is for a question and an answer.
+    """
+
+    actor: ChatFormat
+    patient: ChatFormat
+    prompt: int
+    facts: int | None
+    context: int | None
+
+    def fault(self, case: Case) -> tuple[str, str] | None:
+        """Why a case cannot be used, as a kind and a reason; None if it can."""
+        if not case.consultable:
+            return "nothing to ask", NOTHING_TO_ASK
+        if (tokens := len(self.actor.open(case.public))) > self.prompt:
+            reason = f"its prompt of {tokens} tokens exceeds protocol.prompt_tokens = {self.prompt}"
+            return "prompt too long", f"{reason}; raise it, or shorten the case"
+        if self.facts is None:
+            return None
+        if (tokens := len(self.patient.patient(case.facts, ""))) > self.facts:
+            return "facts too long", (
+                f"the patient's prompt with its facts has {tokens} tokens; the patient's model "
+                f"reads {self.context}, of which {self.facts} are left beside a question "
+                "(protocol.action_tokens) and an answer (patient_decoding.max_tokens); shorten the "
+                "facts, or name a patient that reads more"
+            )
+        return None
+
+
+def limits_of(task: "Task") -> Limits:
+    """The limits that a study's models and settings set.
+
+    Raises:
+        UserError: a chat template into which no consultation fits; a protocol that the actor's
+            model cannot read.
+    """
+    settings, chats, contexts = task.settings, {}, {}
+    for role in ("patient", "actor"):
+        folder = checked(task.inputs[f"tokenizer {role}"])
+        chats[role] = ChatFormat(load_tokenizer(folder), instruction(task), end_tokens(folder))
+        contexts[role] = _context(folder)
+    protocol, context = settings.protocol, contexts["patient"]
+    most = protocol.prompt_tokens + protocol.response_tokens
+    if contexts["actor"] and most > contexts["actor"]:
+        raise UserError(
+            f"protocol.prompt_tokens + protocol.response_tokens = {most:,} exceeds the "
+            f"{contexts['actor']:,} tokens that the actor's model reads; lower one of them"
+        )
+    room = context and context - protocol.action_tokens - settings.answer_tokens
+    return Limits(chats["actor"], chats["patient"], protocol.prompt_tokens, room, context)
+
+
+def _context(folder: Path) -> int | None:
+    """Tokens that the model of a folder reads at most; None where its configuration names none."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
+
+
+def usable(
+    cases: Sequence[Case], limits: Limits
+) -> tuple[list[Case], list[Exclusion], dict[str, int]]:
+    """Usable cases, the excluded ones with their reasons, and numbers of these by kind."""
+    kept, excluded = [], []
+    counts = dict.fromkeys(("nothing to ask", "prompt too long", "facts too long"), 0)
+    for case in cases:
+        if fault := limits.fault(case):
+            counts[fault[0]] += 1
+            file, row = str(case.origin["file"]), int(case.origin["row"])
+            excluded.append(Exclusion(file, row, case.case_id, fault[1]))
+        else:
+            kept.append(case)
+    return kept, excluded, counts
+
+
+def short_enough(
+    rows: Sequence[dict], chat: ChatFormat, protocol: "Protocol"
+) -> tuple[list[dict], list[Exclusion]]:
+    """Conversations within the actor's limit, and the others with their reason.
+
+    Raises:
+        UserError: none is.
+    """
+    limit, kept, excluded = protocol.prompt_tokens + protocol.response_tokens, [], []
+    for row in rows:
+        turns = chat.turns(row["messages"], protocol.earlier_thinking)
+        tokens = max(len(state) + len(response) for state, response in turns)
+        if tokens <= limit:
+            kept.append(row)
+            continue
+        reason = (
+            f"its conversation of {tokens} tokens exceeds protocol.prompt_tokens + "
+            f"protocol.response_tokens = {limit}"
+        )
+        file, line = row["origin"]["file"], row["origin"]["row"]
+        excluded.append(Exclusion(file, line, row["case_id"], reason))
+    if not kept:
+        raise UserError(
+            f"none of {len(rows):,} conversations for SFT has at most {limit} tokens; raise "
+            "protocol.response_tokens"
+        )
+    return kept, excluded
