@@ -38,16 +38,36 @@ AGAIN = "get the file again"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def packed(files: Mapping[str, bytes | Path]) -> bytes:
-    """A compressed tar of contents or files by name, in their order."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:xz", preset=9) as archive:
-        for name, source in files.items():
-            content = source.read_bytes() if isinstance(source, Path) else source
-            entry = tarfile.TarInfo(name)  # of no owner and no time
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
+def packed(files: Mapping[str, bytes | Path]) -> Iterator[bytes]:
+    """A compressed tar of contents or files by name, in their order, part by part.
+
+    Raises:
+        UserError: a file changes while it is read.
+    """
+    xz = lzma.LZMACompressor(preset=9)
+    size = 0
+    for part in _tar(files):
+        size += len(part)
+        yield xz.compress(part)
+    yield xz.compress(b"\0" * (-size % tarfile.RECORDSIZE))
+    yield xz.flush()
+
+
+def _tar(files: Mapping[str, bytes | Path]) -> Iterator[bytes]:
+    """Headers, contents and the end of a tar, without the zeros that fill its last record."""
+    for name, source in files.items():
+        entry = tarfile.TarInfo(name)  # of no owner and no time
+        entry.size = source.stat().st_size if isinstance(source, Path) else len(source)
+        yield entry.tobuf()
+        left = entry.size
+        with open(source, "rb") if isinstance(source, Path) else io.BytesIO(source) as file:
+            while part := file.read(CHUNK):
+                left -= len(part)
+                yield part
+        if left:
+            raise UserError(f"{source}: changed while it was packed; run again")
+        yield b"\0" * (-entry.size % tarfile.BLOCKSIZE)
+    yield b"\0" * (2 * tarfile.BLOCKSIZE)
 
 
 def unpack(path: Path, folder: Path, most: int = MOST) -> list[str]:

@@ -15,6 +15,7 @@ from pcqc_base.system.processes import report_to_launcher
 from pcqc_base.system.terminal import complain, print_anywhere
 
 READER_LEFT = 141  # exit status that shells give a program whose reader has gone
+INTERRUPTED = 130  # and one that Ctrl-C ended
 HELP = {
     "study": "name of a study in config/studies/, or a path",
     "file": "name of the file: train, sft or a benchmark",
@@ -47,7 +48,8 @@ class Program(click.Group):
         Args:
             arguments: words after the program's name; those of this process by default.
 
-        It ends quietly where whoever reads its output, such as `head`, has seen enough.
+        It ends quietly where whoever reads its output, such as `head`, has seen enough, and on
+        Ctrl-C.
         """
         print_anywhere()
         variable = f"_{self.name}_COMPLETE".upper()
@@ -63,6 +65,9 @@ class Program(click.Group):
                 raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return READER_LEFT
+        except KeyboardInterrupt:
+            complain("stopped", f"{self.name}:")
+            return INTERRUPTED
 
     def _run(self, arguments: list[str]) -> int:
         try:

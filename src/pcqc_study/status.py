@@ -25,6 +25,7 @@ MOST = 12  # lines of one state, beyond which the rest is counted
 _JOB = re.compile(r"pcqc_study\.cli (.+?) --fingerprint")
 _LOG = re.compile(r"^    log: (.+?)(?: \(check log|$)", re.MULTILINE)
 _STATUS = r"(?:died with <Signals\.(?P<signal>\w+)|non-zero exit status (?P<status>\d+))"
+STOPPED = ("KeyboardInterrupt", "pcqc: stopped")  # how a job that Ctrl-C ended says so
 _CLOCK = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (.*)")
 
 
@@ -247,7 +248,8 @@ def _error(path: Path) -> str:
     errors = [line for line in lines if line.startswith("pcqc: error: ")]
     if errors:
         return errors[-1].removeprefix("pcqc: error: ")
-    return f"{lines[-1]} ({path})" if any(x.startswith("Traceback ") for x in lines) else ""
+    failed = any(line.startswith("Traceback ") for line in lines)
+    return f"{lines[-1]} ({path})" if failed and lines[-1] not in STOPPED else ""
 
 
 def _since_start(path: Path) -> float:

@@ -113,6 +113,9 @@ def test_a_failed_job_says_its_error(study):
     assert module.failures(study, 1e12, "") == [GOES_ON]
     write_atomic(path, "Traceback (most recent call last):\nKeyError: 'x'\n")
     assert states(study)["evaluate grpo A"] == ("failed", f"KeyError: 'x' ({path})")
+    for stopped in ("Traceback (most recent call last):\nKeyboardInterrupt\n", "pcqc: stopped\n"):
+        write_atomic(path, stopped)
+        assert module.failures(study, 0.0, "") == [GOES_ON]
 
 
 def test_an_unfinished_job_of_settings_that_were_finished_before_is_said(study):

@@ -23,8 +23,8 @@ from pcqc_base.errors import UserError, describe
 from pcqc_base.system.locks import locked
 
 
-def write_atomic(path: str | Path, content: bytes | str) -> None:
-    """Put `content` (text as UTF-8) at `path`, whole and on disk, or leave what was there.
+def write_atomic(path: str | Path, content: bytes | str | Iterable[bytes]) -> None:
+    """Put `content` (text as UTF-8; or parts) at `path`, whole and on disk, or leave the old.
 
     The bytes go to a temporary name in the same folder, are synced, and are renamed into place; the
     folder is synced last, so that the new name survives a crash too. Missing folders are made.
@@ -35,14 +35,14 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_beside(path, data)
+        _write_beside(path, [data] if isinstance(data, bytes) else data)
         sync(path.parent)
     except OSError as problem:
         raise UserError(f"cannot write {path}: {describe(problem)}") from problem
 
 
-def _write_beside(path: Path, data: bytes) -> None:
-    """Write `data` to a synced temporary file in the folder of `path`, and rename it.
+def _write_beside(path: Path, parts: Iterable[bytes]) -> None:
+    """Write `parts` to a synced temporary file in the folder of `path`, and rename it.
 
     First it removes the temporary files of killed writers, on which nobody holds a lock. A writer
     whose file was removed before it could lock it makes another.
@@ -56,8 +56,8 @@ def _write_beside(path: Path, data: bytes) -> None:
         with open(temporary, "xb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             if not temporary.exists():
-                return _write_beside(path, data)
-            file.write(data)
+                return _write_beside(path, parts)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
             os.replace(temporary, path)

@@ -61,6 +61,21 @@ def test_an_empty_clone_draws_the_same_bytes(mini, bundle):
     assert digests(RESULTS / "runs") == before
 
 
+def test_two_clones_are_given_the_same_bytes_and_those_of_the_study(
+    mini, bundle, tmp_path, monkeypatch
+):
+    restored = []
+    for name in ("one", "another place"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert restore(bundle) == 0
+        restored.append(digests(RESULTS))
+    assert restored[0] == restored[1]
+    original = digests(mini.results)
+    own = {name for name in restored[0] if Path(name).name in (MARKER, LEFT_OUT)}
+    assert {n: original[n] for n in restored[0].keys() - own}.items() <= restored[0].items()
+
+
 def test_every_run_is_there_with_the_checkpoint_that_was_chosen_alone(mini, bundle):
     assert restore(bundle) == 0
     runs = sorted((mini.results / "runs").glob(f"*/*/latest/{MANIFEST}"))

@@ -1,12 +1,14 @@
 """Killed without warning, and run again: the same bytes as without the kill."""
 
+import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import psutil
 import pytest
-from kills import essence, kill, lines, start, wait_until
+from kills import WAIT, essence, kill, lines, start, wait_until
 from workplace import SETTINGS, STUDY, Workplace
 
 from pcqc_base.system.files import read_jsonl
@@ -88,6 +90,25 @@ def test_a_worker_that_is_killed_is_named_and_how_to_go_on_is_said(copy):
     assert killed.startswith(f"pcqc: error: `pcqc train {STUDY} pcqc A` was ended by SIGKILL")
     assert last == "pcqc: stopped; run the same command again: it goes on where it stopped"
     assert workflow.returncode == 1
+
+
+def test_ctrl_c_ends_in_how_to_go_on(tmp_path):
+    """A terminal sends it to the workflow and to its jobs, here while a model is pretrained."""
+    place = Workplace(tmp_path / "place").cold()
+    process = start(place, place.workflow("--until", "base"))
+    logs = place.results / "logs" / "base"
+    wait_until(
+        lambda: any(logs.glob("*.log")) and any(place.results.glob("models/base/*")), process
+    )
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(WAIT) == 1
+    process.drain.join(WAIT)
+    output = process.last_output()
+    assert output.splitlines()[-1] == (
+        "pcqc: stopped; run the same command again: it goes on where it stopped"
+    )
+    assert "pcqc: error" not in output
+    assert "Traceback" not in output
 
 
 def test_a_killed_fine_tuning_goes_on_to_the_same_weights(mini, copy):

@@ -74,6 +74,10 @@ def test_two_processes_evaluate_and_continue_in_the_bytes_of_one(copy):
     # Four benchmarks at three checkpoints, each predictions and dialogues; two tables.
     assert len(expected) == 4 * 3 * 2 + 2
     copy.edit(SETTINGS, "\nruns: {A", f"{PLACEMENT}\nruns: {{A")
+    # The placement names another backend for trainings; this one's checkpoints are evaluated.
+    because = ("--because", "two processes look at what one has trained")
+    done = copy.run(copy.command("accept", STUDY, "pcqc", "A", *because))
+    assert done.returncode == 0, done.stderr[-3000:]
     for kind in ("evaluation", "continuation"):
         shutil.rmtree(copy.results / kind / "pcqc/A")
     for kind in ("evaluate", "continuation"):

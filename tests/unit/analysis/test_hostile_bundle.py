@@ -3,18 +3,25 @@
 import hashlib
 import io
 import json
+import random
 import tarfile
 
 import pytest
 import yaml
 
 from analysis import archive, bundle, tar_files
-from analysis.tar_files import packed, unpack
+from analysis.tar_files import unpack
 from pcqc_base.errors import UserError
 from pcqc_base.settings.method import method_class
-from pcqc_base.system.files import digest, sha256_file
+from pcqc_base.system.files import digest, sha256_file, write_atomic
 from pcqc_base.system.manifest import MANIFEST
 from pcqc_study.graph import latest
+
+
+def packed(files):
+    """A tar as we write it."""
+    return b"".join(tar_files.packed(files))
+
 
 EVIL = "raise SystemExit('it ran')\n"
 
@@ -80,6 +87,32 @@ def test_a_bomb_is_read_in_pieces_up_to_its_bound(tmp_path):
     assert (folder / "x").stat().st_size <= 4_000_000
     (folder / "x").unlink()
     assert unpack(path, folder) == ["x"]
+
+
+def test_a_tar_is_that_of_the_library_and_is_packed_part_by_part(tmp_path):
+    rng, size = random.Random(0), 3 * tar_files.CHUNK + 7
+    (tmp_path / "weights").write_bytes(rng.randbytes(size))
+    files = {"a/empty": b"", "weights": tmp_path / "weights", "é" * 120: b"x" * 512}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:xz", preset=9) as tar:
+        for name, source in files.items():
+            content = source if isinstance(source, bytes) else source.read_bytes()
+            made = entry(name, size=len(content))
+            tar.addfile(made, io.BytesIO(content))
+    parts = list(tar_files.packed(files))
+    assert b"".join(parts) == buffer.getvalue()
+    assert max(map(len, parts)) < 2 * tar_files.CHUNK
+
+
+def test_a_file_that_changes_while_it_is_packed_is_no_tar(tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(bytes(10))
+    parts = tar_files.packed({"weights": path, "other": b""})
+    next(parts)  # its header
+    path.write_bytes(bytes(9))
+    with pytest.raises(UserError, match="weights: changed while it was packed; run again"):
+        write_atomic(tmp_path / "a.tar.xz", parts)
+    assert [file.name for file in tmp_path.iterdir()] == ["weights"]
 
 
 def test_a_tar_that_fills_the_disk_is_refused_before_it_does(tmp_path, monkeypatch):
