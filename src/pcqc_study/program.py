@@ -4,6 +4,7 @@ import os
 import select
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ class Program(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return READER_LEFT
         except KeyboardInterrupt:
-            complain("stopped", f"{self.name}:")
+            with suppress(OSError):  # who read it may have been stopped, too
+                complain("stopped", f"{self.name}:")
             return INTERRUPTED
 
     def _run(self, arguments: list[str]) -> int:
