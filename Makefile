@@ -44,7 +44,7 @@ $(PACKAGES): requirements/lock.txt requirements/install.py
 	$(PYTHON) requirements/install.py --afresh
 
 $(PROJECT): $(PACKAGES) pyproject.toml
-	.venv/bin/python -m uv pip install --quiet --no-deps --no-build-isolation --editable . --python .venv/bin/python
+	.venv/bin/python -m uv pip install --quiet --no-deps --no-build-isolation --editable . --editable packages/turn_credit --editable packages/clinic_env --python .venv/bin/python
 	@touch $@
 
 $(TRITON): $(PACKAGES) requirements/triton.txt

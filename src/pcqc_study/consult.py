@@ -31,8 +31,9 @@ from pcqc_base.errors import UserError, nearest
 from pcqc_base.settings import Method
 from pcqc_base.system.terminal import show
 from pcqc_study.explain import require_made
-from pcqc_study.run_job import latest_task
-from pcqc_study.settings import Study
+from pcqc_study.graph import Jobs
+from pcqc_study.run_job import latest_task, run_job
+from pcqc_study.settings import START, Study
 
 # Without a case, so many are looked at, for so many turns, for candidates that differ.
 LOOKED_AT, LOOKED_TURNS = 24, 3
@@ -96,10 +97,12 @@ def consult(
     Raises:
         UserError: no such run, benchmark or case, or the run is not that far.
     """
-    require_made(study, method, run, "select")
     name = benchmark or study.development
     if name not in study.benchmarks:
         raise UserError(f"no benchmark '{name}'{nearest(name, study.benchmarks)}")
+    if _published(study, method, run):
+        _fetch(study, run, name)
+    require_made(study, method, run, "select")
     task = latest_task(study, "evaluate", method, run)
     cases, streams = checked_cases(task.inputs[f"cases {name}"]), f"{seed}/{STAGE}"
     chosen = _case(cases, name, case)
@@ -117,6 +120,21 @@ def consult(
         _play(context, scorer, study.method(method), chosen, candidates, streams)
     except Left:
         show("\nYou have left the consultation.")
+
+
+def _published(study: Study, method: str, run: str) -> bool:
+    """Whether the doctor is the clinic's published one, so that nothing must be trained for it."""
+    study.require_run(method, run)
+    return method == START and study.synthetic and bool(study.models and study.models.patient)
+
+
+def _fetch(study: Study, run: str, benchmark: str) -> None:
+    """Draw the cases and put the published models in place: seconds, where they are not yet."""
+    jobs = Jobs(study)
+    drawn = [jobs.job("clinic", name) for name in ("world", "sft", benchmark)]
+    for job in (*drawn, jobs.job("base"), jobs.job("sft"), jobs.job("select", START, run)):
+        if not job.latest.exists():
+            run_job(study, job.kind, *job.arguments)
 
 
 def _case(cases: Sequence[Case], benchmark: str, case_id: str | None) -> Case:

@@ -18,19 +18,22 @@ from typing import Any, cast
 from pcqc_base.settings.method import GROUP
 from pcqc_base.system.checkout import ROOT
 
-_PACKAGES = {
-    "pcqc": ROOT / "src" / "pcqc",
-    "pcqc_base": ROOT / "src" / "pcqc_base",
-    "pcqc_clinic": ROOT / "src" / "pcqc_clinic",
-    "pcqc_gpu": ROOT / "src" / "pcqc_gpu",
-    "pcqc_study": ROOT / "src" / "pcqc_study",
-    "pcqc_peers": ROOT / "packages" / "pcqc_peers" / "src" / "pcqc_peers",
-    "clinic_env": ROOT / "packages" / "clinic_env" / "src" / "clinic_env",
-    "turn_credit": ROOT / "packages" / "turn_credit" / "src" / "turn_credit",
-    "credit_lab": ROOT / "src" / "credit_lab",
-    "data_prep": ROOT / "data_prep",
-    "analysis": ROOT / "analysis",
-}
+_NAMES = (
+    *("pcqc", "pcqc_base", "pcqc_clinic", "pcqc_gpu", "pcqc_study", "pcqc_peers", "clinic_env"),
+    *("turn_credit", "credit_lab", "data_prep", "analysis"),
+)
+
+
+def _folder(package: str) -> Path:
+    """A package's folder in the checkout; where a wheel is installed, that of the installed one."""
+    in_checkout = (Path("src"), Path("packages", package, "src"), Path())
+    for place in in_checkout:
+        if (folder := ROOT / place / package).is_dir():
+            return folder
+    return Path(importlib.util.find_spec(package).origin).parent
+
+
+_PACKAGES = {name: _folder(name) for name in _NAMES}
 # What decides no number: settings, which fingerprints have by value; files, processes, progress;
 # what is logged beside a result; which jobs there are.
 SURROUNDINGS = (

@@ -1,4 +1,4 @@
-"""The checkout that this code runs from: its folder and its commit."""
+"""The checkout, or wheel, that this code runs from: its folder and its commit."""
 
 import functools
 import os
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pcqc_base.system.terminal import complain
 
-ROOT = Path(__file__).resolve().parents[3]
+SHIPPED = Path(__file__).resolve().parents[1] / "shipped"  # of a wheel, which setup.py fills
+ROOT = SHIPPED if SHIPPED.is_dir() else Path(__file__).resolve().parents[3]
 CODE = ("*.py", "*.smk", "Snakefile")
 PATIENCE = 60.0  # seconds for an answer of git
 
