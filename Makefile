@@ -6,11 +6,14 @@ CORES ?= all
 PORT ?= 5000
 MLFLOW_TRACKING_URI ?= sqlite:///results/mlflow.db
 
-VARIABLES := PYTHON STUDY CORES PORT MLFLOW_TRACKING_URI
+VARIABLES := PYTHON STUDY CORES PORT SET MLFLOW_TRACKING_URI
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 ifneq ($(filter-out $(VARIABLES),$(GIVEN)),)
 $(error unknown variable $(filter-out $(VARIABLES),$(GIVEN)); known are $(VARIABLES))
 endif
+
+# The method of SET="pcqc.beta=0.5 pcqc.rl.learning_rate=0.001".
+VARIED := $(firstword $(subst ., ,$(SET)))
 
 # The models are small: one thread a job, and jobs side by side. Hash order and tokenisers' threads
 # are fixed, so that a rerun meets the same conditions.
@@ -27,15 +30,17 @@ PACKAGES := .venv/packages.stamp
 PROJECT := .venv/project.stamp
 TRITON := .venv/triton
 SPHINX := .venv/site.stamp
+NOTEBOOK := .venv/notebook
 STUDIED := results/site/study/results/clinic-full/report.html
 
 .DEFAULT_GOAL := help
-.PHONY: help env gpu results bundle test test-slow test-numerical test-runner test-long bench lint ui site lock clean
+.PHONY: help env gpu results bundle test test-slow test-numerical test-runner test-long bench lint ui notebook site lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  STUDY=$(STUDY) chooses a study of config/studies/, CORES=$(CORES) the cores for it, PORT=$(PORT) the UI's port."
+	@echo "  SET=pcqc.beta=0.5 makes PCQC with another setting."
 
 env: $(PROJECT) ## make .venv from requirements/lock.txt
 
@@ -54,8 +59,14 @@ $(TRITON): $(PACKAGES) requirements/triton.txt
 gpu: env ## replace vLLM's CPU build in .venv by the one for NVIDIA GPUs
 	.venv/bin/python requirements/install.py --gpu
 
-results: env ## run a study up to its report; after a stop, go on
+results: env ## run a study up to its report, or with SET a variation beside its method; after a stop, go on
+ifeq ($(SET),)
 	snakemake --cores $(CORES) --config study=$(STUDY)
+else
+	@told=$$(pcqc vary $(VARIED) --study $(STUDY) $(SET:$(VARIED).%=--set %)) || exit; \
+	name=$${told%% *}; \
+	snakemake --cores $(CORES) $$name $(VARIED) --config study=$(STUDY) && pcqc answer $(STUDY) $$name $(VARIED)
+endif
 
 bundle: env ## pack a finished study for a release: results/bundle/STUDY
 	pcqc archive $(STUDY) --bundle
@@ -98,12 +109,21 @@ ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
 	  http*) echo "The runs are at $(MLFLOW_TRACKING_URI), which has its own UI."; exit 0 ;; \
 	  sqlite:///*) test -f "$(MLFLOW_TRACKING_URI:sqlite:///%=%)" || { echo "No runs yet: make results first."; exit 2; } ;; \
 	esac; \
+	python -c "import sys; sys.exit(not 0 < int(sys.argv[1]) < 65536)" "$(PORT)" 2> /dev/null || \
+	  { echo "PORT=$(PORT): a port is a number from 1 to 65535; choose one: make ui PORT=5001" >&2; exit 2; }; \
 	python -c "import socket; s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(('127.0.0.1', $(PORT)))" 2> /dev/null || \
 	  { echo "port $(PORT) cannot be used: another program has it; choose another one: make ui PORT=5001" >&2; exit 2; }; \
 	ID=$$(python -c "import sqlite3, sys; print(*(sqlite3.connect(sys.argv[1]).execute('SELECT experiment_id FROM experiments WHERE name = ?', sys.argv[2:]).fetchone() or ['']))" \
 	  "$(MLFLOW_TRACKING_URI:sqlite:///%=%)" "$(STUDY)" 2> /dev/null); \
 	echo "Open http://127.0.0.1:$(PORT)/#/experiments$${ID:+/$$ID/runs}?workflowType=machine_learning"; \
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false exec mlflow ui --host 127.0.0.1 --port $(PORT) --workers 1 --backend-store-uri "$(MLFLOW_TRACKING_URI)"
+
+# Jupyter lies in a folder of its own too; no job looks there.
+$(NOTEBOOK): $(PACKAGES)
+	.venv/bin/python -m uv pip install --quiet --only-binary :all: --exclude-newer 2026-11-01 --target $@ --python .venv/bin/python ipykernel notebook
+
+notebook: env $(NOTEBOOK) ## open examples/look_at_a_run.ipynb in Jupyter, on 127.0.0.1
+	PYTHONPATH=.venv/notebook python -m notebook --ip 127.0.0.1 examples/look_at_a_run.ipynb
 
 # Sphinx lies in a folder of its own, which only this command looks into.
 $(SPHINX): $(PACKAGES) requirements/site.txt

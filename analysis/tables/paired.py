@@ -87,7 +87,7 @@ def _rows(collected: Collected, places: Iterable[Place]) -> list[Row]:
                 title,
                 Number(paired.gain, se=paired.interval.standard_error, signed=True),
                 Range(paired.low, paired.high, exact=paired.interval.exact),
-                f"{paired.only_minuend} / {paired.only_subtrahend}",
+                f"{paired.only_a} / {paired.only_b}",
                 Probability(paired.p),
             )
         first = name != above

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["Run", "compare", "load"]
 
 
+def __dir__() -> list[str]:
+    """Also what is not imported yet."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """What `pcqc_study.finished_runs` has, imported with pandas when it is first asked for."""
     if name in __all__:

@@ -79,5 +79,8 @@ def printable(text: str, keep: str = "\n") -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the nearest known word, or the list of them."""
     known = list(known)
-    match = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean '{match[0]}'?" if match else f"; known are {', '.join(sorted(known))}"
+    plain = {name.lower(): name for name in known}
+    match = difflib.get_close_matches(word.lower(), plain, n=1, cutoff=0.5)
+    if match:
+        return f"; did you mean '{plain[match[0]]}'?"
+    return f"; known are {', '.join(sorted(known))}"

@@ -49,12 +49,12 @@ def told(data: dict[str, Any]) -> str:
         (
             name,
             row["cases"],
-            f"{row['minuend_accuracy']:.2f}",
-            f"{row['subtrahend_accuracy']:.2f}",
+            f"{row['accuracy_a']:.2f}",
+            f"{row['accuracy_b']:.2f}",
             f"{row['gain']:+.2f}",
             f"[{row['low']:+.2f}, {row['high']:+.2f}]",
-            row["only_minuend"],
-            row["only_subtrahend"],
+            row["only_a"],
+            row["only_b"],
             "" if row["p"] is None else f"{row['p']:.2g}",
         )
         for name, row in data["accuracy"].items()
@@ -88,6 +88,10 @@ def _side(text: str) -> Run | Path:
     if not method:
         raise UserError(f"'{text}': write STUDY/METHOD/RUN, such as clinic/pcqc/A")
     results = Path("results") / study
+    if not results.is_dir():
+        raise UserError(
+            f"study '{study}' has no results here yet; `make results STUDY={study}` makes them"
+        )
     return load(results, method, run or first_run(results, method))
 
 

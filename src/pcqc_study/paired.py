@@ -23,21 +23,21 @@ class PairedComparison:
 
     Attributes:
         cases: their number.
-        minuend_accuracy, subtrahend_accuracy: each set's, in percent.
+        accuracy_a, accuracy_b: each set's, in percent.
         gain: their difference, in percentage points.
         low, high: ends of the gain's 95 % interval, in percentage points.
-        only_minuend, only_subtrahend: cases that one set alone has right.
+        only_a, only_b: cases that one set alone has right.
         p: McNemar's; None of an average over benchmarks.
     """
 
     cases: int
-    minuend_accuracy: float
-    subtrahend_accuracy: float
+    accuracy_a: float
+    accuracy_b: float
     gain: float
     low: float
     high: float
-    only_minuend: int
-    only_subtrahend: int
+    only_a: int
+    only_b: int
     p: float | None
     resamples: int = RESAMPLES
     seed: int = SEED
@@ -46,17 +46,17 @@ class PairedComparison:
     @property
     def interval(self) -> Interval:
         """Of the gain, in percentage points."""
-        one_sided = max(self.only_minuend, self.only_subtrahend)
-        alike = self.only_minuend + self.only_subtrahend == one_sided in (0, self.cases)
+        one_sided = max(self.only_a, self.only_b)
+        alike = self.only_a + self.only_b == one_sided in (0, self.cases)
         return Interval(self.low, self.high, alike)
 
 
-def mcnemar(only_minuend: int, only_subtrahend: int) -> float:
+def mcnemar(only_a: int, only_b: int) -> float:
     """Exact two-sided McNemar p of the two discordant counts; 1 where none is discordant."""
-    discordant = only_minuend + only_subtrahend
+    discordant = only_a + only_b
     if discordant == 0:
         return 1.0
-    return float(binomtest(only_minuend, discordant, 0.5).pvalue)
+    return float(binomtest(only_a, discordant, 0.5).pvalue)
 
 
 def paired_comparison(
@@ -77,13 +77,13 @@ def paired_comparison(
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     return PairedComparison(
         cases=len(pairs),
-        minuend_accuracy=100 * float(first.mean()),
-        subtrahend_accuracy=100 * float(second.mean()),
+        accuracy_a=100 * float(first.mean()),
+        accuracy_b=100 * float(second.mean()),
         gain=100 * (only_first - only_second) / len(pairs),
         low=interval.low,
         high=interval.high,
-        only_minuend=only_first,
-        only_subtrahend=only_second,
+        only_a=only_first,
+        only_b=only_second,
         p=mcnemar(only_first, only_second),
         seed=seed,
     )
@@ -108,13 +108,13 @@ def paired_average(
         interval = percentile_interval(np.mean(gains, axis=0))
     return PairedComparison(
         cases=sum(each.cases for each in compared),
-        minuend_accuracy=float(np.mean([each.minuend_accuracy for each in compared])),
-        subtrahend_accuracy=float(np.mean([each.subtrahend_accuracy for each in compared])),
+        accuracy_a=float(np.mean([each.accuracy_a for each in compared])),
+        accuracy_b=float(np.mean([each.accuracy_b for each in compared])),
         gain=float(np.mean([each.gain for each in compared])),
         low=interval.low,
         high=interval.high,
-        only_minuend=sum(each.only_minuend for each in compared),
-        only_subtrahend=sum(each.only_subtrahend for each in compared),
+        only_a=sum(each.only_a for each in compared),
+        only_b=sum(each.only_b for each in compared),
         p=None,
     )
 

@@ -176,6 +176,8 @@ def _last_name(node: ast.expr) -> str | None:
 def _lists(statement: ast.stmt) -> bool:
     """Whether a statement of a package says what it offers."""
     match statement:
-        case ast.Assign(targets=[ast.Name(id="__all__")]) | ast.FunctionDef(name="__getattr__"):
+        case ast.Assign(targets=[ast.Name(id="__all__")]):
+            return True
+        case ast.FunctionDef(name="__getattr__" | "__dir__"):
             return True
     return False

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 import run_folders
 
+import pcqc
+from pcqc_base.errors import UserError
 from pcqc_study.cli import main
 from pcqc_study.diff import diff, told
 from pcqc_study.explain import about, in_words
@@ -32,6 +34,15 @@ def test_two_runs_of_a_method_differ_in_their_seed(study):
     assert text.startswith("A: clinic/pcqc/A, fingerprint ")
     assert "seed       1    2" in text
     assert "Differing source" not in text
+
+
+def test_a_study_without_results_is_told_how_it_gets_them(study):
+    with pytest.raises(UserError, match="no results here yet; `make results STUDY=clinic-full`"):
+        diff("clinic-full/pcqc", "clinic/grpo")
+
+
+def test_what_import_pcqc_offers_is_listed():
+    assert {"Run", "compare", "load"} <= {*dir(pcqc)}
 
 
 def test_two_methods_differ_in_settings_and_source(study):
@@ -65,7 +76,7 @@ def test_two_files_of_predictions_are_paired_case_by_case(tmp_path, capsys):
         frame.to_parquet(names[-1])
     main(["diff", *names, "--json"])
     (row,) = json.loads(capsys.readouterr().out)["accuracy"].values()
-    assert (row["only_minuend"], row["only_subtrahend"], row["p"]) == (1, 0, 1.0)
+    assert (row["only_a"], row["only_b"], row["p"]) == (1, 0, 1.0)
     main(["diff", *names])
     line = capsys.readouterr().out.splitlines()[-2]
     assert line.split()[:6] == ["cases", "3", "66.67", "33.33", "+33.33", "[+0.00,"]

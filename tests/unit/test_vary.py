@@ -1,6 +1,7 @@
 """`pcqc vary`: a named, recorded variation of a method, and what is refused."""
 
 import shutil
+import subprocess
 
 import pytest
 
@@ -71,6 +72,9 @@ def test_settings_of_the_method_and_of_its_tree_vary_too(own):
         ("pcqc", "rl.learning_rate=0", r"rl.learning_rate: must be greater than 0, not 0"),
         ("pcqc", "rl.learning_rate=0.0016", "pcqc has these values already"),
         ("pcqc", "bta=1", r"bta_1.bta: unknown setting; did you mean 'beta'"),
+        ("pcqc", "rl.learning_rate=fast", r"fast: pcqc_.*rl.learning_rate: must be a valid number"),
+        ("pcqc", "learning_rate=1", "unknown setting; did you mean 'rl.learning_rate'"),
+        ("PCQC", "beta=2", "did you mean 'pcqc'"),
         ("pcqc", "title=Mine", "--set title: cannot be varied"),
         ("pcqc", "beta", "--set beta: write it as setting=value"),
         ("pqcq", "beta=2", "no method 'pqcq' in study 'mine'; did you mean 'pcqc'"),
@@ -107,3 +111,21 @@ def test_the_command_says_how_to_make_it(own, capsys):
     assert capsys.readouterr().out.endswith(
         f"snakemake --cores all pcqc_beta_0_5 --config study={own}\n"
     )
+
+
+def test_make_results_makes_a_variation_and_shows_it(own, tmp_path):
+    """`pcqc` and `snakemake` are stand-ins that say how they were called."""
+    called = tmp_path / ".venv" / "bin"
+    called.mkdir(parents=True)
+    for name, prints in (("pcqc", "pcqc_beta_0_5 is recorded"), ("snakemake", "")):
+        script = f"#!/bin/sh\necho {name} $* >> {tmp_path}/calls\necho {prints}\n"
+        (called / name).write_text(script)
+        (called / name).chmod(0o755)
+    given = ["SET=pcqc.beta=0.5 pcqc.rl.learning_rate=0.001", "CORES=2", "STUDY=mine"]
+    command = ["make", "-f", str(ROOT / "Makefile"), "-o", "env", "results", *given]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        "pcqc vary pcqc --study mine --set beta=0.5 --set rl.learning_rate=0.001",
+        "snakemake --cores 2 pcqc_beta_0_5 pcqc --config study=mine",
+        "pcqc answer mine pcqc_beta_0_5 pcqc",
+    ]

@@ -11,6 +11,7 @@ from pcqc_study.program import FILE, Program, argument, of_a_run, option
 sys.path.insert(0, str(ROOT))
 
 BUNDLE = "the file to write; without it the bench's own, and the tables of `leaderboard`"
+BESIDE = ("pcqc", "grpo")  # stand beside a credit of one's own
 OWNER = "creditbench"  # of the tables in the bench's README
 creditbench = Program("creditbench", "Score a credit, train with it, make the tables and material.")
 main = creditbench.run
@@ -20,12 +21,14 @@ main = creditbench.run
 @argument("file", "defines a function under `@turn_credit.credit`")
 @option("--bundle FILE", "other candidate groups than the bench's own", type=FILE)
 def run(file, bundle) -> None:
-    """Score the credits of a Python file, which is run, beside the bench's controls."""
+    """Score the credits of a Python file, which is run, beside PCQC, GRPO and controls."""
     from credit_lab.bench.bundle import PUBLISHED
     from credit_lab.bench.methods import credits_of
     from credit_lab.bench.table import CONTROLS, gradients, scored, scores
+    from turn_credit import CREDITS
 
-    every = scored([*credits_of(file), *CONTROLS], bundle or PUBLISHED)
+    beside = [CREDITS[name] for name in BESIDE]
+    every = scored([*credits_of(file), *beside, *CONTROLS], bundle or PUBLISHED)
     print(f"{scores(every)}\n\n{gradients(every)}")
 
 

@@ -19,7 +19,7 @@ from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, QuestionGroup
-from pcqc_base.errors import UserError
+from pcqc_base.errors import UserError, nearest, reason
 from pcqc_base.settings.types import STRICT, Whole
 from pcqc_peers.c3 import C3
 from pcqc_peers.expected_answer import ExpectedAnswer
@@ -49,7 +49,15 @@ def credits_of(file: str) -> list[Credit]:
         raise UserError(f"{file}: no such file; name a Python file") from None
     except ValueError as problem:
         raise UserError(f"{file}: {problem}") from problem
+    except Exception as problem:  # whatever a stranger's file may raise
+        kind = type(problem).__name__
+        raise UserError(f"{file}: {kind}: {reason(problem)}; fix the file") from problem
     own = [credit for name, credit in CREDITS.items() if name not in before]
+    for credit in own:
+        if credit.of not in HAD:
+            del CREDITS[credit.name]
+            meant = nearest(credit.of, HAD)
+            raise UserError(f"{file}: credit '{credit.name}' is of '{credit.of}'{meant}")
     if not own:
         raise UserError(
             f"{file}: it defines no credit; put `@turn_credit.credit(title, of)` above a function "

@@ -55,6 +55,9 @@ def behaviour(credit: Credit) -> Behaviour:
         rows = credit(FULL)
     except ValueError as problem:
         return Behaviour(set(), str(problem))
+    except TypeError as problem:  # a scalar, for example
+        wanted = "a credit returns an array for each consultation or state"
+        return Behaviour(set(), f"{problem}; {wanted}")
     except AttributeError as problem:  # a field of a group of another kind
         return Behaviour(set(), f"this credit needs `{problem.name}`, which no group has")
     told = _tell(credit, 3), _tell(credit, 1)

@@ -15,6 +15,7 @@ import yaml
 
 from pcqc_base.errors import UserError
 from pcqc_base.settings.method import Method
+from pcqc_base.settings.training import Rl
 from pcqc_base.system.files import write_atomic
 from pcqc_study.settings.load import load_study, study_path, variations
 from pcqc_study.settings.study import Study
@@ -51,7 +52,7 @@ def vary(
     """
     study = load_study(study_name)
     settings = _varied(study, method)
-    given = _values(changes)
+    given = _values(changes, settings)
     entry: dict[str, Any] = {
         "title": f"{settings.title}, {', '.join(f'{k} {_word(v)}' for k, v in given.items())}",
         "role": "ablation",
@@ -75,7 +76,9 @@ def vary(
         _refuse_the_same(load_study(study_name), name, method)
     except UserError as problem:
         path.unlink() if before is None else write_atomic(path, before)
-        raise UserError(f"--set {' '.join(changes)}: {problem}") from None
+        # A variation that is refused is written nowhere, so it has no line.
+        told = re.sub(rf"^{re.escape(str(path))}:\d+: ", "", str(problem))
+        raise UserError(f"--set {' '.join(changes)}: {told}") from None
     return name, path
 
 
@@ -116,12 +119,16 @@ def _varied(study: Study, method: str) -> Method:
     return settings
 
 
-def _values(changes: Sequence[str]) -> dict[str, Any]:
+def _values(changes: Sequence[str], method: Method) -> dict[str, Any]:
     """Setting -> value; UserError for one that makes no variation."""
     values = dict(_parsed(change) for change in changes)
     for setting in FIXED:
         if setting in values:
             raise UserError(f"--set {setting}: cannot be varied; give another setting")
+    of_rl = {field.name for field in dataclasses.fields(Rl)}
+    for setting in values:
+        if setting in of_rl and not hasattr(method, setting):
+            raise UserError(f"--set {setting}: unknown setting; did you mean 'rl.{setting}'?")
     return values
 
 

@@ -162,7 +162,11 @@ def build(kind: type[T], data: dict, error: typing.Callable[[tuple, str], UserEr
         problems = invalid.errors(include_url=False)
     unknown = (p for p in problems if p["type"] == "unexpected_keyword_argument")
     first = next(unknown, problems[0])  # where a name is misspelt, the right one is missing too
-    place = tuple(part for part in first["loc"] if part != "[key]")
+    # What may be an integer or not is said to be a number.
+    number = (p for p in problems if p["type"] == "float_type" and p["loc"][-1] == "float")
+    if first["type"] == "int_type":
+        first = next(number, first)
+    place = tuple(part for part in first["loc"] if part not in ("[key]", "float"))
     raise error(place, _describe(kind, first, place))
 
 

@@ -60,7 +60,7 @@ def test_compare_matches_cases_by_id(tmp_path):
     a = write(tmp_path, "a.parquet", ["x", "y", "z"], [True, True, False])
     b = write(tmp_path, "b.parquet", ["z", "x", "y"], [False, False, True])
     result = compare(a, b).loc["cases"]
-    assert (result["cases"], result["only_minuend"], result["only_subtrahend"]) == (3, 1, 0)
+    assert (result["cases"], result["only_a"], result["only_b"]) == (3, 1, 0)
     assert result["gain"] == pytest.approx(100 / 3)
 
 
@@ -91,11 +91,11 @@ def test_ids_are_texts_in_csv_as_in_parquet(tmp_path, quoting):
     frame.to_csv(tmp_path / "b.csv", index=False, quoting=quoting)
     result = compare(a, tmp_path / "b.csv").loc["cases"]
     # By hand: alone right are the third and seventh of A, the second and sixth of B.
-    assert (result["cases"], result["only_minuend"], result["only_subtrahend"]) == (9, 2, 2)
+    assert (result["cases"], result["only_a"], result["only_b"]) == (9, 2, 2)
     numbers = write(tmp_path, "c.parquet", [1, 2, 10], [True, True, False])
     frame = pd.DataFrame({"case_id": ["10", "1", "2"], "correct": [True, True, True]})
     frame.to_csv(tmp_path / "d.csv", index=False)
-    assert compare(numbers, tmp_path / "d.csv").loc["cases", "only_subtrahend"] == 1
+    assert compare(numbers, tmp_path / "d.csv").loc["cases", "only_b"] == 1
     assert compare(tmp_path / "d.csv", tmp_path / "d.csv").loc["cases", "gain"] == 0
 
 

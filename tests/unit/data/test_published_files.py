@@ -56,7 +56,7 @@ def test_ids_are_the_same_in_csv_and_in_parquet(converted, tmp_path):
     frame.to_parquet(tmp_path / "a.parquet")
     frame.sample(frac=1, random_state=0).to_csv(tmp_path / "b.csv", index=False)
     compared = compare(tmp_path / "a.parquet", tmp_path / "b.csv").loc["cases"]
-    assert (compared["cases"], compared["only_minuend"], compared["only_subtrahend"]) == (
+    assert (compared["cases"], compared["only_a"], compared["only_b"]) == (
         len(ids),
         0,
         0,

@@ -212,7 +212,8 @@ def test_a_file_s_credit_is_scored_beside_the_controls(few, own_file, capsys, mo
     assert cli.main(["run", str(own_file)]) == 0
     ranks, besides = capsys.readouterr().out.strip().split("\n\n")
     assert ranks.splitlines()[2].startswith("| Mine | questions | ")
-    assert len(ranks.splitlines()) == len(besides.splitlines()) == 2 + 1 + len(CONTROLS)
+    assert len(ranks.splitlines()) == len(besides.splitlines()) == 2 + 1 + 2 + len(CONTROLS)
+    assert "| PCQC | questions | " in ranks
     assert "| *REINFORCE* | 1.00 to 1.00 | 1.00 |" in besides
 
 
@@ -241,11 +242,21 @@ def test_a_credit_of_a_wrong_length_costs_the_file_s_others_nothing(
     assert "| Later | questions | not scored: credit 'later' returns" in ranks
 
 
+def test_a_credit_that_is_a_scalar_says_what_it_should_be():
+    wrong = Credit("wrong", "Wrong", "questions", "group", lambda group: 1.0)
+    assert "a credit returns an array for each" in behaviour(wrong).missing
+
+
 @pytest.mark.parametrize("command", ["run", "train"])
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (None, "no such file"),
+        ("import no_such_module\n", "mine.py: ModuleNotFoundError: No module named 'no_such"),
+        (
+            "from turn_credit import credit\n@credit('Odd', 'question')\ndef odd(group): ...\n",
+            "mine.py: credit 'odd' is of 'question'; did you mean 'questions'?",
+        ),
         ("x = 1\n", "it defines no credit"),
         (
             "from turn_credit import credit\n@credit('Mine', 'turns')\ndef grpo(group): ...\n",
