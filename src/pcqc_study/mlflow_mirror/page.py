@@ -37,7 +37,16 @@ td, th { padding: .15rem .6rem; border-bottom: 1px solid #ddd; text-align: left 
 <p>Accuracy on {{ run.study.benchmarks[run.study.development].title }} by update, from Shared
 SFT (0) on; {% for update, value in curve %}{{ update }}: {{ "%.1f"|format(100 * value) }} %
 {%- if not loop.last %}, {% endif %}{% endfor %}.
-<p><svg width="{{ width }}" height="{{ height }}" role="img" style="background: #f6f6f6">
+<p><svg width="{{ width + 70 }}" height="{{ height + 45 }}" viewBox="-50 -10 {{ width + 70 }}
+ {{- " " }}{{ height + 45 }}" role="img" font-size="11" text-anchor="middle" fill="#555">
+{% for percent in (0, 25, 50, 75, 100) %}{% set y = height * (1 - percent / 100) %}
+<path d="M0 {{ y }}H{{ width }}" stroke="#ddd"/>
+<text x="-8" y="{{ y + 4 }}" text-anchor="end">{{ percent }} %</text>
+{% endfor %}
+{% for update, _ in curve %}
+<text x="{{ width * update / curve[-1][0] }}" y="{{ height + 15 }}">{{ update }}</text>
+{% endfor %}
+<text x="{{ width / 2 }}" y="{{ height + 31 }}">RL update</text>
 <polyline points="{{ line }}" fill="none" stroke="#0072b2" stroke-width="2"/></svg>
 {% endif %}
 {% if differing %}<h2>Settings that differ from {{ baseline }}</h2>
@@ -55,7 +64,10 @@ share of credit from near ties (spread below {{ below }}):
 {{ "%.0f"|format(100 * small(groups)) }} %</summary>
 {% for group in groups %}
 <p>{{ group.case_id }}, turn {{ group.turn + 1 }}, spread {{ "%.4f"|format(group.spread) }}:
-{{ group.initial }}{% for turn in group.history %} {{ turn.question }} {{ turn.answer }}{% endfor %}
+{{ group.initial }} {% for label, text in group.options.items() -%}
+{{ "; " if not loop.first }}{% if label == group.answer_label -%}
+<b>{{ label }}. {{ text }} (right)</b>{% else %}{{ label }}. {{ text }}{% endif %}
+{%- endfor %}.{% for turn in group.history %} {{ turn.question }} {{ turn.answer }}{% endfor %}
 <table><tr><th>Question<th>Answer<th>Utility<th>Gain<th>Credit
 {% for each in group.candidates %}<tr{% if each.executed %} class="x"{% endif %}>
 <td>{{ each.question }}<td>{{ each.answer }}

@@ -157,8 +157,10 @@ def test_the_page_of_a_run_has_its_settings_and_every_compared_question(ready):
     assert "0: 66.7 %, 4: 70.0 %." in text
     for update in (1, 2, 3, 4):
         opened = " open" * (update == 4)  # the selected one
-        shown = f"<details{opened}><summary>Update {update}: 1;\n0 % of the credit from spreads"
-        assert f"{shown} below 0.01<" in text
+        shown = f"<details{opened}><summary>Update {update}: 1;\nshare of credit from near ties "
+        assert f"{shown}(spread below 0.01):\n0 %<" in text
+    assert re.search(r"[A-D]\. \w+; .*<b>[A-D]\. [^<]+ \(right\)</b>", text)  # options
+    assert ">RL update</text>" in text
     assert '<td>Any fever?<td>Yes.\n<td class="n">0.620\n' in text
     assert "<td><code>method.beta</code><td>none<td>1.0" in text
     assert "<td><code>method.updates</code><td>40<td>60" in text
