@@ -130,8 +130,10 @@ def make_environment() -> None:
             fcntl.flock(lock, fcntl.LOCK_EX)
         if stamp.exists() and stamp.stat().st_mtime >= max(s.stat().st_mtime for s in sources):
             return
+        # `python3.11` may be the one in .venv, which goes: what it links to makes the next.
+        python = os.path.realpath(sys.executable)
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([python, "-m", "venv", str(folder)], check=True)
         subprocess.run([str(folder / "bin" / "python"), str(HERE / "install.py")], check=True)
         stamp.touch()
 
