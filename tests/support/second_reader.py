@@ -40,10 +40,10 @@ def read(row: dict) -> Row:
 def dxbench_row(row: dict) -> Row:
     """Symptoms told in one line, the others as facts; the first of equal candidates."""
     candidates = row["candidate_diseases"]
-    folded = [" ".join(text.split()).casefold() for text in candidates]
+    folded = [seen(text) for text in candidates]
     kept = [text for i, text in enumerate(candidates) if folded[i] not in folded[:i]]
     options = {"ABCDEFGH"[i]: text for i, text in enumerate(kept)}
-    answer = candidates[folded.index(" ".join(row["disease"].split()).casefold())]
+    answer = candidates[folded.index(seen(row["disease"]))]
     label = next(key for key, text in options.items() if text == answer)
     told = ", ".join(
         {"True": "", "False": "no "}[has] + text for text, has in row["explicit_symptoms"]
@@ -52,6 +52,12 @@ def dxbench_row(row: dict) -> Row:
         f"{text}: " + {"True": "yes", "False": "no"}[has] for text, has in row["implicit_symptoms"]
     ]
     return Row(told, "What is the most likely diagnosis?", options, label, row["disease"], facts)
+
+
+def seen(text: str) -> str:
+    """What a reader sees of a text: no characters that show nothing, no case, single spaces."""
+    shown = "".join(each for each in text if each.isprintable() or each.isspace())
+    return " ".join(shown.split()).casefold()
 
 
 def as_lines(value):

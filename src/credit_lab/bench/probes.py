@@ -61,7 +61,8 @@ def behaviour(credit: Credit) -> Behaviour:
     except AttributeError as problem:  # a field of a group of another kind
         return Behaviour(set(), f"this credit needs `{problem.name}`, which no group has")
     told = _tell(credit, 3), _tell(credit, 1)
-    reads = {name for name in _FIELDS if not _same_without(credit, name, rows)}
+    steady = _equal(credit(FULL), rows)  # a credit by chance differs from itself
+    reads = {name for name in _FIELDS if not _goes_without(credit, name, rows if steady else None)}
     if credit.of != "questions":
         return Behaviour(reads, None, False, True, *told)
     first = {name: getattr(FULL, name)[0][0] for name in _OF_CANDIDATES}
@@ -70,8 +71,12 @@ def behaviour(credit: Credit) -> Behaviour:
     return Behaviour(reads, None, not np.any(rows[0][1:]), compares, *told)
 
 
-def _same_without(credit: Callable[[Group], Ragged], name: str, rows: Ragged) -> bool:
-    """Whether a credit is the same where a field is left out, or rewards are others."""
+def _goes_without(credit: Callable[[Group], Ragged], name: str, rows: Ragged | None) -> bool:
+    """Whether a credit does not fail where a field is left out, or rewards are others.
+
+    Args:
+        rows: what it must be then; None: anything.
+    """
     without: dict[str, Any] = {"rewards": [0.0, 1.0, 0.5]} if name == "rewards" else {name: None}
     try:
         with warnings.catch_warnings():
@@ -79,7 +84,12 @@ def _same_without(credit: Callable[[Group], Ragged], name: str, rows: Ragged) ->
             again = credit(replace(FULL, **without))
     except Exception:  # whatever somebody's credit raises: it needs the field
         return False
-    return all(np.array_equal(*pair, equal_nan=True) for pair in zip(rows, again, strict=True))
+    return rows is None or _equal(again, rows)
+
+
+def _equal(one: Ragged, other: Ragged) -> bool:
+    """Whether two credits are equal, number by number."""
+    return all(np.array_equal(*pair, equal_nan=True) for pair in zip(one, other, strict=True))
 
 
 def _repeated(times: int) -> Group:

@@ -143,7 +143,7 @@ def test_a_run_that_the_study_has_got_since_may_be_added(packed, elsewhere):
 
 
 def holding(name):
-    return archive.packed({name: b"", archive.SETTINGS: b"{}"})
+    return b"".join(archive.packed({name: b"", archive.SETTINGS: b"{}"}))
 
 
 @pytest.mark.parametrize(
