@@ -49,7 +49,7 @@ COMMANDS = {
     "mirror clinic pcqc --runs A,Q": "pcqc has no run 'Q' in study 'clinic'; known are A, B, C",
     "select clinic grpo A --fingerprint 01234567": "settings or source changed since the",
     "diff a.parquet b.parquet": "a.parquet: no such file; name a Parquet file of predictions",
-    "diff clinic/pcqc/A clinic/grpo/A": "results/clinic: no such folder; name a study's results",
+    "diff clinic/pcqc/A clinic/grpo/A": "study 'clinic' has no results here yet; `make results",
     "diff pcqc grpo": "'pcqc': write STUDY/METHOD/RUN, such as clinic/pcqc/A",
     "status": "no study has results here; `make results` makes the clinic's",
     "data check none.jsonl": "none.jsonl",

@@ -102,6 +102,7 @@ def test_published_rows_give_their_own_opening_back(open_study, fixtures):
     for name in ("train", "dev", "few"):
         convert(open_study, name, raw)
     study = changed(changed(open_study, "data.sft_cases", 1), "protocol.prompt_tokens", 1000)
+    study = changed(study, "rl.cases_per_update", 2)
     prepare(study)
     chat = chat_format(latest_task(study, "sft"), latest(study, "base") / "base")
     rows = [json.loads(line) for line in raw.read_text().splitlines()]

@@ -95,7 +95,7 @@ def test_a_worker_that_is_killed_is_named_and_how_to_go_on_is_said(copy):
 def test_ctrl_c_ends_in_how_to_go_on(tmp_path):
     """A terminal sends it to the workflow and to its jobs, here while a model is pretrained."""
     place = Workplace(tmp_path / "place").cold()
-    process = start(place, place.workflow("--until", "base"))
+    process = start(place, place.workflow())
     logs = place.results / "logs" / "base"
     wait_until(
         lambda: any(logs.glob("*.log")) and any(place.results.glob("models/base/*")), process
