@@ -9,7 +9,7 @@ import pytest
 
 from pcqc_base.system.checkout import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long  # wheels are built, an environment is made, a credit is scored
 OURS = ("pcqc", "turn_credit", "clinic_env", "__editable__")
 CREDIT = """
 from turn_credit import credit

@@ -68,6 +68,7 @@ def compared(results):
     return {n: v for n, v in kept.items() if not n.startswith("tracking/")}
 
 
+@pytest.mark.long  # it restores twice, and draws two reports
 def test_two_clones_are_given_the_same_bytes_and_those_of_the_study(
     mini, bundle, tmp_path, monkeypatch
 ):
