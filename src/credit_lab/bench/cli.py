@@ -20,12 +20,14 @@ main = creditbench.run
 @argument("file", "defines a function under `@turn_credit.credit`")
 @option("--bundle FILE", "other candidate groups than the bench's own", type=FILE)
 def run(file, bundle) -> None:
-    """Score the credits of a Python file, which is run, beside the bench's controls."""
+    """Score the credits of a Python file, which is run, beside PCQC, GRPO and the controls."""
     from credit_lab.bench.bundle import PUBLISHED
     from credit_lab.bench.methods import credits_of
     from credit_lab.bench.table import CONTROLS, gradients, scored, scores
+    from turn_credit import CREDITS
 
-    every = scored([*credits_of(file), *CONTROLS], bundle or PUBLISHED)
+    own, known = credits_of(file), (CREDITS["pcqc"], CREDITS["grpo"])
+    every = scored([*own, *known, *CONTROLS], bundle or PUBLISHED)
     print(f"{scores(every)}\n\n{gradients(every)}")
 
 
@@ -62,11 +64,20 @@ def leaderboard(check) -> None:
 def _page_with_tables() -> str:
     """The bench's page with the tables of all credits; these are printed."""
     from analysis.copied_tables import with_tables
-    from credit_lab.bench.table import CONTROLS, PAGE, gradients, scored, scores
+    from credit_lab.bench.table import (
+        CONTROLS,
+        PAGE,
+        accuracies,
+        foretold,
+        gradients,
+        scored,
+        scores,
+    )
     from turn_credit import CREDITS
 
     every = scored([*(c for c in CREDITS.values() if c.of != "nodes"), *CONTROLS])
-    tables = {"scores": scores(every), "gradients": gradients(every)}
+    tables = {"foretold": foretold(every, accuracies())}
+    tables |= {"scores": scores(every), "gradients": gradients(every)}
     print(*tables.values(), sep="\n\n")
     return with_tables(PAGE, OWNER, tables)
 
