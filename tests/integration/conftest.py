@@ -8,6 +8,7 @@ from hand_made import finish_job, folder_of
 from helpers import SECRET_ADDRESS, make_tokenizer, tiny_model
 from once import once
 from small_runs import small_study
+from stub_server import Stub
 
 from pcqc.models.folder import save_model
 from pcqc_study.graph import Jobs
@@ -63,3 +64,17 @@ def study(request, prepared, use_results, tmp_path):
     """The test module's study (`make_study`) with cases and models, in a folder of its own."""
     use_results(prepared / "results" / "small")
     return request.module.make_study(tmp_path)
+
+
+@pytest.fixture
+def serve():
+    """Starts stubs, and stops them after the test."""
+    stubs = []
+
+    def start(reply) -> Stub:
+        stubs.append(Stub(reply))
+        return stubs[-1]
+
+    yield start
+    for stub in stubs:
+        stub.close()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers import make_case, scripted_context
 from pydantic import TypeAdapter, ValidationError
-from stub_server import Stub, chat, chat_likeliest
+from stub_server import chat, chat_likeliest
 
 from pcqc.cases.prompts import patient_prompt, scorer_prompt
 from pcqc.consultation import roll_out
@@ -30,20 +30,6 @@ TEXT = Text()
 SAMPLING = Sampling(temperature=0.7, top_p=0.9, max_tokens=8, stop=())
 CASE = make_case(0)  # with options A to D
 EVIDENCE = (CASE.public, ())
-
-
-@pytest.fixture
-def serve():
-    """Starts stubs, and stops them after the test."""
-    stubs = []
-
-    def start(reply) -> Stub:
-        stubs.append(Stub(reply))
-        return stubs[-1]
-
-    yield start
-    for stub in stubs:
-        stub.close()
 
 
 def message(body) -> str:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers import make_case, make_tokenizer, scripted_context, scripted_scorer, tiny_model
-from stub_server import Stub, completion
+from stub_server import completion
 
 from pcqc.consultation import roll_out
 from pcqc.engines.base import Completion, Failure, Request, Sampling
@@ -31,20 +31,6 @@ STOP = 7
 VOCABULARY = 120  # of the tiny model
 GRPO = Grpo("Test", "grpo", terminal_group=2)
 SAMPLING = Sampling(temperature=0.7, top_p=0.9, max_tokens=4, stop=(STOP,))
-
-
-@pytest.fixture
-def serve():
-    """Starts stubs, and stops them after the test."""
-    stubs = []
-
-    def start(reply) -> Stub:
-        stubs.append(Stub(reply))
-        return stubs[-1]
-
-    yield start
-    for stub in stubs:
-        stub.close()
 
 
 def result_of(engine: ServerEngine):
