@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from data_prep.convert import NOTHING_TO_ASK, Exclusion
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
-from pcqc.jobs.instruction import instruction
-from pcqc.models.folder import end_tokens, load_tokenizer
+from pcqc.jobs.instruction import chat_format
 from pcqc_base.errors import UserError
 from pcqc_base.system.manifest import checked
 
@@ -64,7 +63,7 @@ def limits_of(task: "Task") -> Limits:
     settings, chats, contexts = task.settings, {}, {}
     for role in ("patient", "actor"):
         folder = checked(task.inputs[f"tokenizer {role}"])
-        chats[role] = ChatFormat(load_tokenizer(folder), instruction(task), end_tokens(folder))
+        chats[role] = chat_format(task, folder)
         contexts[role] = _context(folder)
     protocol, context = settings.protocol, contexts["patient"]
     most = protocol.prompt_tokens + protocol.response_tokens

@@ -19,8 +19,8 @@ from pcqc.evaluation.grounding import (
 )
 from pcqc.evaluation.predictions import read_table
 from pcqc.jobs.continuation import CANDIDATES
+from pcqc.jobs.instruction import chat_format
 from pcqc.jobs.make_roles import (
-    chat_format,
     checked_cases,
     make_answering,
     make_engine,

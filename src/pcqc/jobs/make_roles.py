@@ -3,9 +3,10 @@
 import gc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 
@@ -14,8 +15,8 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Engine
 from pcqc.engines.weight_update import WeightUpdate
-from pcqc.jobs.instruction import instruction
-from pcqc.models.folder import check_folder, end_tokens, load_model, load_tokenizer
+from pcqc.jobs.instruction import chat_format
+from pcqc.models.folder import check_folder, load_model, load_tokenizer
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.training.policy import Policy
 from pcqc_base.errors import UserError
@@ -24,6 +25,8 @@ from pcqc_base.system.files import read_json, sha256_file
 from pcqc_base.system.manifest import checked, read_manifest
 from pcqc_base.system.processes import require_gpu
 from pcqc_base.task import CHAT, SERVER, VLLM, Task
+
+T = TypeVar("T")
 
 SYNC_PROMPTS = 4
 # How far rounding alone may set two implementations apart in a log-probability, on average: the
@@ -34,11 +37,6 @@ SYNC_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5}
 def checked_cases(path: Path) -> list[Case]:
     """Cases of a file, after it was compared with its manifest."""
     return read_cases(checked(path))
-
-
-def chat_format(task: Task, folder: Path) -> ChatFormat:
-    """Chat format of the model in `folder`."""
-    return ChatFormat(load_tokenizer(folder), instruction(task), end_tokens(folder))
 
 
 @dataclass(frozen=True)
@@ -159,12 +157,25 @@ def make_answering(
         role: whose server answers, where it has one.
         weights: by default the role's own; a server of chat completions needs none.
     """
+    return _frozen(task, role, weights, partial(chat_format, task))
+
+
+def _frozen(
+    task: Task,
+    role: Literal["patient", "scorer"],
+    weights: Weights | None,
+    text_of: Callable[[Path], T],
+) -> tuple[Engine, T]:
+    """The engine of a frozen role, and `text_of` its folder: what makes tokens of a text.
+
+    A server of chat completions has no folder, and its own text.
+    """
     if server := task.where.servers.chats.get(role):
         engine = resolve_name(CHAT)(server)
         return engine, engine.text
     weights = weights or role_weights(task, role)
     engine = make_engine(task, role, weights, server=getattr(task.where.servers, role))
-    return engine, chat_format(task, weights.folder)
+    return engine, text_of(weights.folder)
 
 
 def make_context(
@@ -212,9 +223,4 @@ def make_weight_update(
 
 def make_scorer(task: Task, weights: Weights | None = None) -> Scorer:
     """The frozen scorer: by default a model as it was before any fine-tuning."""
-    if server := task.where.servers.chats.get("scorer"):
-        engine = resolve_name(CHAT)(server)
-        return Scorer(engine, engine.text)
-    weights = weights or role_weights(task, "scorer")
-    engine = make_engine(task, "scorer", weights, server=task.where.servers.scorer)
-    return Scorer(engine, load_tokenizer(weights.folder))
+    return Scorer(*_frozen(task, "scorer", weights, load_tokenizer))

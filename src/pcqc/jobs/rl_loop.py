@@ -11,9 +11,9 @@ from pcqc.consultation.turns import RolloutContext
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.evaluation.selection import levelled_off
 from pcqc.jobs.engines import Engines
+from pcqc.jobs.instruction import chat_format
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.make_roles import (
-    chat_format,
     checked_cases,
     make_context,
     make_scorer,

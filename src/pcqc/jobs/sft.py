@@ -7,8 +7,9 @@ from pathlib import Path
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.order import batches_per_pass
 from pcqc.determinism import single_threaded
+from pcqc.jobs.instruction import chat_format
 from pcqc.jobs.learner import make_backend, write_model
-from pcqc.jobs.make_roles import chat_format, role_weights
+from pcqc.jobs.make_roles import role_weights
 from pcqc.models.folder import MANIFEST, check_folder, load_model, save_folder, save_model
 from pcqc.training.batching import TokenModel
 from pcqc.training.sft import examples_of, read_conversations, sft_plan

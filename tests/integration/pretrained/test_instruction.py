@@ -7,8 +7,7 @@ from helpers import INSTRUCTION, changed
 from real_data import convert, lay_down, prepare
 
 from pcqc.cases.case import read_cases
-from pcqc.jobs.instruction import instruction
-from pcqc.jobs.make_roles import chat_format
+from pcqc.jobs.instruction import chat_format, instruction
 from pcqc_base.errors import UserError
 from pcqc_base.settings import RawFile
 from pcqc_base.system.files import read_json, read_jsonl

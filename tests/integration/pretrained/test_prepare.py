@@ -253,7 +253,7 @@ def no_model(monkeypatch):
     def load(*_):
         raise AssertionError("a model was asked for")
 
-    monkeypatch.setattr("data_prep.limits.load_tokenizer", load)
+    monkeypatch.setattr("pcqc.jobs.instruction.load_tokenizer", load)
     monkeypatch.setattr("pcqc.jobs.make_roles.load_model", load)
     return load
 
