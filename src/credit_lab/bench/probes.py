@@ -87,9 +87,9 @@ def _goes_without(credit: Callable[[Group], Ragged], name: str, rows: Ragged | N
     return rows is None or _equal(again, rows)
 
 
-def _equal(one: Ragged, other: Ragged) -> bool:
+def _equal(rows: Ragged, others: Ragged) -> bool:
     """Whether two credits are equal, number by number."""
-    return all(np.array_equal(*pair, equal_nan=True) for pair in zip(one, other, strict=True))
+    return all(np.array_equal(*pair, equal_nan=True) for pair in zip(rows, others, strict=True))
 
 
 def _repeated(times: int) -> Group:

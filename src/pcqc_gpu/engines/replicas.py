@@ -218,7 +218,7 @@ class Replicas:
         return Failure("connection", one_line(str(problem)))
 
     def _refusal(self, replica: Replica, path: str, status: int, content: bytes) -> Failure:
-        said = self._start(content)
+        start = self._start(content)
         listing = self.server.model and path.endswith("/models")
         if status in (KEY if listing else SETUP):
             remedy = "correct the study's 'servers'"
@@ -227,8 +227,8 @@ class Replicas:
             if self._key:
                 remedy += f", or the key in {self.server.key}"
             address = replica.url.removesuffix(urlsplit(replica.url).path)
-            raise UserError(f"{address}{path}: status {status}: {said}; {remedy}")
-        return Failure("status" if status in TRANSIENT else "refused", f"{status}: {said}")
+            raise UserError(f"{address}{path}: status {status}: {start}; {remedy}")
+        return Failure("status" if status in TRANSIENT else "refused", f"{status}: {start}")
 
     @property
     def _headers(self) -> dict[str, str]:
