@@ -65,11 +65,20 @@ def leaderboard(check) -> None:
 def _page_with_tables() -> str:
     """The bench's page with the tables of all credits; these are printed."""
     from analysis.copied_tables import with_tables
-    from credit_lab.bench.table import CONTROLS, PAGE, gradients, scored, scores
+    from credit_lab.bench.table import (
+        CONTROLS,
+        PAGE,
+        accuracies,
+        foretold,
+        gradients,
+        scored,
+        scores,
+    )
     from turn_credit import CREDITS
 
     every = scored([*(c for c in CREDITS.values() if c.of != "nodes"), *CONTROLS])
-    tables = {"scores": scores(every), "gradients": gradients(every)}
+    tables = {"foretold": foretold(every, accuracies())}
+    tables |= {"scores": scores(every), "gradients": gradients(every)}
     print(*tables.values(), sep="\n\n")
     return with_tables(PAGE, OWNER, tables)
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic.dataclasses import dataclass as settings
 
-from credit_lab.bench.probes import Behaviour, behaviour
 from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc
@@ -25,6 +24,7 @@ from pcqc_peers.c3 import C3
 from pcqc_peers.expected_answer import ExpectedAnswer
 from pcqc_peers.turn_credit import TurnCredit
 from turn_credit import CREDITS, Credit, Group, credit_update
+from turn_credit.probes import Behaviour, behaviour
 
 # What training has for a credit: fields of `Group`.
 HAD = {

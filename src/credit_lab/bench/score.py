@@ -1,34 +1,30 @@
 """One credit on the replay bundle and in the audit's tiny clinic, as a row of numbers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 
-from analysis.statistics.estimates import rank_correlations
 from clinic_env import load
 from clinic_env.world import asked_findings
 from credit_lab.audit.gradients import Beside, compare
 from credit_lab.bench.bundle import State, each_executed
-from credit_lab.bench.probes import Behaviour, behaviour, costs
-from pcqc_study.intervals_over_cases import percentile_interval, resampled_means
 from turn_credit import Credit, Group, credit_update
+from turn_credit.probes import Behaviour, behaviour, costs
+from turn_credit.ranking import (
+    Estimate,
+    differing,
+    idle_share,
+    luck,
+    over_clusters,
+    rank_correlation,
+    regret,
+)
 
 VALUES = ("q_star", "last")
 READ_BY_ACTOR = ("igpo", "a2tgpo")  # as their sources do; others read the frozen scorer's beliefs
-SAME = 1e-9  # exact values that differ by less are equal
-# Sampled for the share of luck of credits that read one answer.
-LUCK_STATES, LUCK_DRAWS = 400, 8
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over cases with its 95 % interval from resampled cases."""
-
-    mean: float
-    low: float
-    high: float
+MEASURES = {"rank": rank_correlation, "regret": regret}
+LUCK_DRAWS = 8  # for the share of luck of credits that read one answer
 
 
 @dataclass(frozen=True)
@@ -73,9 +69,8 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
     if known.missing:
         return Score(credit.title, credit.of, known)
     reader = reader_of(credit)
-    played = [state for state in states if state.draws]
+    used = shared(states)
     continued = credit.of == "turns" or ("continued" in known.reads and not exact)
-    used = played if continued else states
     gradients = None
     try:
         gradients = compare(credit, known.reads, reader, known.alone)
@@ -83,53 +78,39 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
     except ValueError as problem:  # the tiny clinic's policies have what the bundle has not
         lacking = replace(known, missing=str(problem.__cause__ or problem))
         return Score(credit.title, credit.of, lacking, gradients=gradients)
-    paths = [(s, len(path)) for s in played for rows in s.row["states"] for path in rows]
+    paths = [(s, len(path)) for s in used for rows in s.row["states"] for path in rows]
     left = float(np.mean([length - s.row["turn"] for s, length in paths]))
     turns = float(np.mean([length for _, length in paths]))
-    samples, reads = costs(credit, known, played[0].count, turns, left)
+    samples, reads = costs(credit, known, used[0].count, turns, left)
+    measured = {
+        name: {value: _over_cases(measure, credits, used, value) for value in VALUES}
+        for name, measure in MEASURES.items()
+    }
     return Score(
         credit.title,
         credit.of,
         known,
         len(used),
-        {value: _over_cases(rank_correlation, credits, used, value) for value in VALUES},
-        {value: _over_cases(regret, credits, used, value) for value in VALUES},
-        gradients,
-        _luck(credit, known, credits, states, continued),
-        _idle(credits, used),
-        samples,
-        reads,
+        **measured,
+        gradients=gradients,
+        luck=_luck(credit, known, credits, used, continued),
+        idle=idle_share(credits, np.array([state.idle for state in used])),
+        samples=samples,
+        reads=reads,
     )
 
 
-def rank_correlation(credits: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Spearman's, of each row; 0 where a row's credits, or values, are all equal."""
-    return np.nan_to_num(rank_correlations(np.round(credits, 9), np.round(values, 9)))
+def shared(states: Sequence[State]) -> list[State]:
+    """The states that every credit is asked at: all candidates ask, and each was played on."""
+    return [state for state in states if state.draws and all(state.row["candidates"])]
 
 
-def regret(credits: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Value of a row's best candidate less that of its favourite, in points; equals share it."""
-    favourite = credits >= credits.max(axis=-1, keepdims=True) - SAME
-    chosen = (favourite * values).sum(axis=-1) / favourite.sum(axis=-1)
-    return 100 * (values.max(axis=-1) - chosen)
-
-
-def _over_cases(
-    measure: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    credits: np.ndarray,
-    states: Sequence[State],
-    value: str,
-) -> Estimate:
+def _over_cases(measure, credits: np.ndarray, states: Sequence[State], value: str) -> Estimate:
     """Mean of a measure over draws and a case's states, then over cases; of states that differ."""
     values = np.array([state.values[value] for state in states])
-    differ = np.ptp(values, axis=1) > SAME
-    measured = measure(credits[:, differ], values[differ]).mean(axis=0)
+    differ = differing(values)
     cases = np.array([state.row["case"] for state in states])[differ]
-    means = pd.Series(measured, dtype=float).groupby(cases).mean().to_numpy()
-    if not len(means):
-        return Estimate(np.nan, np.nan, np.nan)
-    interval = percentile_interval(resampled_means(means[:, None])[:, 0])
-    return Estimate(float(means.mean()), interval.low, interval.high)
+    return over_clusters(measure(credits[:, differ], values[differ]).mean(axis=0), cases)
 
 
 def reader_of(credit: Credit) -> str:
@@ -159,26 +140,16 @@ def _firsts(credit: Credit, groups: Sequence[Group]) -> list[list[float]]:
     return [[row[0] for row in rows] for rows in credit_update(credit, groups)]
 
 
-def _idle(credits: np.ndarray, states: Sequence[State]) -> float:
-    """`Score.idle`, of states where another candidate can tell something."""
-    idle = np.array([state.idle for state in states])
-    counted = idle & ~idle.all(axis=1, keepdims=True)
-    above = (credits - credits.mean(axis=-1, keepdims=True))[:, counted]
-    return float(100 * ((above > SAME) + 0.5 * (np.abs(above) <= SAME)).mean())
-
-
 def _luck(
     credit: Credit, known: Behaviour, credits: np.ndarray, states: Sequence[State], continued: bool
 ) -> float | None:
-    """`Score.luck`: %, or None where it does not apply."""
-    if "values" in known.reads:  # its draws share continuations
+    """The share of luck; None where a credit's draws share continuations."""
+    if "values" in known.reads:
         return None
     if not continued:
-        rng, some = np.random.default_rng(0), states[:: max(1, len(states) // LUCK_STATES)]
-        drawn = range(LUCK_DRAWS)
-        credits = np.array([_firsts(credit, [_drawn(s, rng) for s in some]) for _ in drawn])
-    total = credits.var(ddof=1)
-    return None if total < SAME else float(100 * credits.var(axis=0, ddof=1).mean() / total)
+        rng, drawn = np.random.default_rng(0), range(LUCK_DRAWS)
+        credits = np.array([_firsts(credit, [_drawn(s, rng) for s in states]) for _ in drawn])
+    return luck(credits)
 
 
 def _drawn(state: State, rng: np.random.Generator) -> Group:

@@ -3,21 +3,35 @@
 import math
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from credit_lab.bench.bundle import PUBLISHED, read_bundle
 from credit_lab.bench.score import Score, score
+from pcqc_base.system.checkout import ROOT
 from turn_credit import Credit, Group, Ragged
 from turn_credit.arithmetic import leave_one_out
+from turn_credit.ranking import association
 
 PAGE = Path(__file__).with_name("README.md")
-SCORES = (
-    *("credit", "of", "states", "rank, Q*", "regret, Q*", "rank, last", "regret, last"),
-    *("cosine", "luck", "idle", "samples", "reads", "ties", "single"),
-)
+TRAINED = ROOT / "docs" / "credits.md"  # what credits came to in long training
+SCORES = ("credit", "of", "luck", "idle", "samples", "reads", "ties", "single")
+VALUES = {"last": "last", "q_star": "Q*"}
+LEAST_RUNS = "±"  # stands beside an accuracy of three or more runs
+SHORT = ("VinePPO", "C3")  # trained for as long as PCQC takes, in fewer updates
+FEWEST = 3  # credits whose ranks are compared
+# Columns of a score that might foretell accuracy after training.
+FORETELLING: dict[str, Callable[[Score], float]] = {
+    "rank, last": lambda own: own.rank["last"].mean,
+    "regret, last": lambda own: own.regret["last"].mean,
+    "rank, Q*": lambda own: own.rank["q_star"].mean,
+    "regret, Q*": lambda own: own.regret["q_star"].mean,
+    "idle": lambda own: own.idle,
+    "luck": lambda own: math.nan if own.luck is None else own.luck,
+    "samples": lambda own: own.samples,
+}
 
 
 def q_star(group: Group) -> Ragged:
@@ -74,12 +88,51 @@ def scored(credits: Sequence[Credit], bundle: Path = PUBLISHED) -> list[Score]:
 
 
 def scores(every: Sequence[Score]) -> str:
-    """What each credit reached, as Markdown."""
-    return markdown(
-        SCORES,
-        "ll" + "r" * (len(SCORES) - 4) + "ll",
-        [[own.title, own.of, *_cells(own)] for own in every],
-    )
+    """What each credit reached, as Markdown; in brackets the states that a column rests on."""
+    known = next((own for own in every if own.rank), None)
+    heads = list(SCORES)
+    for value, name in reversed(VALUES.items()):
+        count = known.rank[value].count if known else 0
+        heads[2:2] = [f"rank, {name} ({count})", "regret"]
+    rows = [[own.title, own.of, *_cells(own, len(heads) - 2)] for own in every]
+    return markdown(heads, "ll" + "r" * (len(heads) - 4) + "ll", rows)
+
+
+def accuracies(page: Path = TRAINED) -> dict[str, tuple[float, bool]]:
+    """Title of a credit -> its accuracy after long training in %, and whether of three runs."""
+    from analysis.copied_tables import shown
+
+    rows = [line.strip("|").split("|") for line in shown(page, "clinic-full", "peers").splitlines()]
+    return {
+        title.strip(): (float(accuracy.split(LEAST_RUNS)[0]), LEAST_RUNS in accuracy)
+        for title, accuracy, *_ in rows[2:]
+    }
+
+
+def foretold(every: Sequence[Score], trained: Mapping[str, tuple[float, bool]]) -> str:
+    """How each column goes with accuracy after training, as Markdown."""
+    known = [own for own in every if own.rank and own.title in trained]
+    kept = {
+        "trained credits": known,
+        f"without {' and '.join(SHORT)}": [own for own in known if own.title not in SHORT],
+        "three runs or more": [own for own in known if trained[own.title][1]],
+    }
+    heads = ["column", *(f"{name} ({len(those)})" for name, those in kept.items())]
+    rows = [
+        [name, *(_associated(column, those, trained) for those in kept.values())]
+        for name, column in FORETELLING.items()
+    ]
+    return markdown(heads, "l" + "r" * len(kept), rows)
+
+
+def _associated(column: Callable[[Score], float], those: Sequence[Score], trained: Mapping) -> str:
+    pairs = [(column(own), trained[own.title][0]) for own in those]
+    pairs = [pair for pair in pairs if not math.isnan(pair[0])]
+    if len(pairs) < FEWEST:
+        return "—"
+    own, p = association(*zip(*pairs, strict=True))
+    count = f", {len(pairs)}" if len(pairs) < len(those) else ""
+    return f"{own:+.2f} (p {p:.3f}{count})"
 
 
 def gradients(every: Sequence[Score]) -> str:
@@ -113,15 +166,13 @@ def markdown(heads: Sequence[str], sides: str, rows: Sequence[Sequence[str]]) ->
     return "\n".join([lines[0], f"|{rule}", *lines[1:]])
 
 
-def _cells(own: Score) -> list[str]:
+def _cells(own: Score, count: int) -> list[str]:
     if own.rank is None:
-        return [f"not scored: {own.known.missing}", *[""] * (len(SCORES) - 3)]
-    cells = [str(own.states)]
-    for value in ("q_star", "last"):
+        return [f"not scored: {own.known.missing}", *[""] * (count - 1)]
+    cells = []
+    for value in VALUES:
         rank, lost = own.rank[value], own.regret[value]
         cells += [f"{rank.mean:.2f} [{rank.low:.2f}, {rank.high:.2f}]", f"{lost.mean:.1f}"]
-    known = [b.question for b in own.gradients.values() if not math.isnan(b.question)]
-    cells.append(f"{np.mean(known):.2f} ({min(known):.2f})" if known else "—")
     cells += [_number(own.luck, 0), _number(own.idle, 0), _number(own.samples, 1)]
     return [*cells, _number(own.reads, 1), own.known.ties, own.known.single]
 

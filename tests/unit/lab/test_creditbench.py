@@ -13,12 +13,13 @@ from clinic_env.world import asked_findings, read_findings
 from credit_lab.audit import gradients as audit
 from credit_lab.bench import cli, table
 from credit_lab.bench.bundle import PUBLISHED, read_bundle
-from credit_lab.bench.probes import behaviour, costs
-from credit_lab.bench.score import rank_correlation, regret, score
-from credit_lab.bench.table import CONTROLS, PAGE, gradients, scores
+from credit_lab.bench.score import score, shared
+from credit_lab.bench.table import CONTROLS, PAGE, accuracies, foretold, gradients, scores
 from pcqc_base.errors import UserError
 from turn_credit import CREDITS, Credit, credit_update
 from turn_credit.arithmetic import same_state_credit, terminal_advantages
+from turn_credit.probes import behaviour, costs
+from turn_credit.ranking import rank_correlation, regret
 
 
 def questions_of(own) -> list[float]:
@@ -114,6 +115,38 @@ def test_ranks_are_spearman_s_and_zero_without_differences():
         for c, v, differs in zip(credits, values, differ, strict=True)
     ]
     assert rank_correlation(credits, values) == pytest.approx(wanted)
+
+
+def test_every_credit_is_asked_at_the_same_states(few):
+    """The states at which all candidates ask and were played on, whatever a credit reads."""
+    names = ("pcqc", "expected_answer", "c3", "grpo", "igpo", "vineppo")
+    every = [score(CREDITS[name], few) for name in names]
+    used = shared(few)
+    assert {own.states for own in every} == {len(used)}
+    assert 0 < len(used) < len(few)
+    assert all(state.draws and None not in state.row["candidates"] for state in used)
+    for value in ("q_star", "last"):
+        differ = sum(np.ptp(state.values[value]) > 1e-9 for state in used)
+        assert {own.rank[value].count for own in every} == {differ}
+        assert f"({differ})" in scores(every).splitlines()[0]
+
+
+def test_what_a_column_foretells_is_its_correlation_with_training(few):
+    """Against scipy's, of the accuracies that docs/credits.md shows."""
+    trained = accuracies()
+    assert trained["GRPO"] == (74.01, True)
+    assert trained["TIPS"] == (70.88, False)
+    every = [score(CREDITS[name], few) for name in ("pcqc", "grpo", "c3", "gigpo", "mt_grpo")]
+    rows = foretold(every, trained).splitlines()
+    assert rows[0] == (
+        "| column | trained credits (5) | without VinePPO and C3 (4) | three runs or more (2) |"
+    )
+    wanted = spearmanr(
+        [own.rank["last"].mean for own in every], [trained[own.title][0] for own in every]
+    ).statistic
+    (row,) = [row for row in rows if row.startswith("| rank, last ")]
+    assert f" {wanted:+.2f} (p " in row
+    assert row.endswith("| — |")
 
 
 def test_equal_favourites_share_the_regret():
@@ -213,7 +246,7 @@ def test_a_file_s_credit_is_scored_beside_the_controls(few, own_file, capsys, mo
     ranks, besides = capsys.readouterr().out.strip().split("\n\n")
     assert ranks.splitlines()[2].startswith("| Mine | questions | ")
     assert len(ranks.splitlines()) == len(besides.splitlines()) == 2 + 1 + 2 + len(CONTROLS)
-    assert "| PCQC | questions | " in ranks
+    assert all(f"\n| {name} | " in rows for name in ("PCQC", "GRPO") for rows in (ranks, besides))
     assert "| *REINFORCE* | 1.00 to 1.00 | 1.00 |" in besides
 
 
@@ -235,7 +268,7 @@ def test_a_credit_of_a_wrong_length_costs_the_file_s_others_nothing(
         for name in ("short", "later"):
             CREDITS.pop(name, None)
     ranks = capsys.readouterr().out.strip().split("\n\n")[0]
-    assert re.search(r"^\| Mine \| questions \| \d+ \|", ranks, re.M)
+    assert re.search(r"^\| Mine \| questions \| [-\d.]+ \[", ranks, re.M)
     assert (
         "| Short | questions | not scored: credit 'short' returns an array of shape (2,)" in ranks
     )
