@@ -21,6 +21,8 @@ _COPY = re.compile(
     r"<!-- (?P<owner>[\w-]+): (?P<table>\w+) -->\n(?P<body>.*?)<!-- end(?: (?P<digest>\w+))? -->",
     re.DOTALL,
 )
+# Rows of a table that a page shows in a form of its own; a test looks their numbers up.
+EXCERPT = re.compile(r"<!-- from ([\w-]+): (\w+) -->\n\n((?:\|.*\n){3,})")
 
 
 def with_tables(page: Path, owner: str, tables: Mapping[str, str]) -> str:
@@ -56,6 +58,18 @@ def shown(page: Path, owner: str, table: str) -> str:
         if (copy["owner"], copy["table"]) == (owner, table):
             return copy["body"].strip()
     raise UserError(f"{page}: no marks `<!-- {owner}: {table} -->`, `<!-- end -->`; restore them")
+
+
+def excerpt(page: Path, owner: str, table: str) -> str:
+    """The excerpt that a page has of that table.
+
+    Raises:
+        UserError: it has none.
+    """
+    for *of, rows in EXCERPT.findall(page.read_text(encoding="utf-8")):
+        if of == [owner, table]:
+            return rows
+    raise UserError(f"{page}: no mark `<!-- from {owner}: {table} -->` above a table; restore it")
 
 
 def copy_tables(study: Study, root: Path = ROOT, folder: Path | None = None) -> list[Path]:

@@ -71,13 +71,15 @@ def _page_with_tables() -> str:
         accuracies,
         foretold,
         gradients,
+        places,
         scored,
         scores,
     )
     from turn_credit import CREDITS
 
     every = scored([*(c for c in CREDITS.values() if c.of != "nodes"), *CONTROLS])
-    tables = {"foretold": foretold(every, accuracies())}
+    trained = accuracies()
+    tables = {"foretold": foretold(every, trained), "places": places(every, trained)}
     tables |= {"scores": scores(every), "gradients": gradients(every)}
     print(*tables.values(), sep="\n\n")
     return with_tables(PAGE, OWNER, tables)

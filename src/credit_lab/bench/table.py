@@ -13,15 +13,17 @@ from credit_lab.bench.score import Score, score
 from pcqc_base.system.checkout import ROOT
 from turn_credit import Credit, Group, Ragged
 from turn_credit.arithmetic import leave_one_out
-from turn_credit.ranking import association
+from turn_credit.ranking import association, ranks
 
 PAGE = Path(__file__).with_name("README.md")
 TRAINED = ROOT / "docs" / "credits.md"  # what credits came to in long training
+METHODS = ROOT / "README.md"  # and what the study's methods did, of which some are credits
+BASE = "1"  # the base model from which the others were trained
 SCORES = ("credit", "of", "luck", "idle", "samples", "reads", "ties", "single")
 VALUES = {"last": "last", "q_star": "Q*"}
-LEAST_RUNS = "±"  # stands beside an accuracy of three or more runs
+REPEATED = "±"  # stands beside an accuracy of three or more runs
 SHORT = ("VinePPO", "C3")  # trained for as long as PCQC takes, in fewer updates
-FEWEST = 3  # credits whose ranks are compared
+FEWEST = 4  # credits whose ranks are compared
 # Columns of a score that might foretell accuracy after training.
 FORETELLING: dict[str, Callable[[Score], float]] = {
     "rank, last": lambda own: own.rank["last"].mean,
@@ -32,6 +34,10 @@ FORETELLING: dict[str, Callable[[Score], float]] = {
     "luck": lambda own: math.nan if own.luck is None else own.luck,
     "samples": lambda own: own.samples,
 }
+PLACING = {
+    "rank, last": -1,
+    "idle": 1,
+}  # columns that give a place; the lowest, times this, is first
 
 
 def q_star(group: Group) -> Ragged:
@@ -98,24 +104,41 @@ def scores(every: Sequence[Score]) -> str:
     return markdown(heads, "ll" + "r" * (len(heads) - 4) + "ll", rows)
 
 
-def accuracies(page: Path = TRAINED) -> dict[str, tuple[float, bool]]:
-    """Title of a credit -> its accuracy after long training in %, and whether of three runs."""
-    from analysis.copied_tables import shown
+def accuracies(credits: Path = TRAINED, methods: Path = METHODS) -> dict[str, str]:
+    """Title of a credit -> accuracy after long training in %, `±` its SD over three runs or more.
 
-    rows = [line.strip("|").split("|") for line in shown(page, "clinic-full", "peers").splitlines()]
-    return {
-        title.strip(): (float(accuracy.split(LEAST_RUNS)[0]), LEAST_RUNS in accuracy)
-        for title, accuracy, *_ in rows[2:]
-    }
+    Args:
+        credits, methods: pages with the table of trained credits, and of the study's methods.
+    """
+    from analysis.copied_tables import excerpt, shown
+
+    known, title = {}, ""
+    for row in _rows(shown(methods, "clinic-full", "overview_by_base")):
+        title = row["Method"].strip("*") or title
+        if row["Base model"] == BASE:
+            known[title] = row["Avg."]
+    rows = _rows(excerpt(credits, "clinic-full", "peers"))
+    return known | {row["credit"]: row["accuracy, all benchmarks (%)"] for row in rows}
 
 
-def foretold(every: Sequence[Score], trained: Mapping[str, tuple[float, bool]]) -> str:
+def _rows(table: str) -> list[dict[str, str]]:
+    """Rows of a Markdown table, cells by their column's head."""
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    heads, _, *rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in lines)
+    return [dict(zip(heads, row, strict=True)) for row in rows]
+
+
+def _percent(accuracy: str) -> float:
+    return float(accuracy.split(REPEATED)[0])
+
+
+def foretold(every: Sequence[Score], trained: Mapping[str, str]) -> str:
     """How each column goes with accuracy after training, as Markdown."""
     known = [own for own in every if own.rank and own.title in trained]
     kept = {
-        "trained credits": known,
+        "three runs or more": [own for own in known if REPEATED in trained[own.title]],
+        "all trained": known,
         f"without {' and '.join(SHORT)}": [own for own in known if own.title not in SHORT],
-        "three runs or more": [own for own in known if trained[own.title][1]],
     }
     heads = ["column", *(f"{name} ({len(those)})" for name, those in kept.items())]
     rows = [
@@ -125,14 +148,30 @@ def foretold(every: Sequence[Score], trained: Mapping[str, tuple[float, bool]]) 
     return markdown(heads, "l" + "r" * len(kept), rows)
 
 
-def _associated(column: Callable[[Score], float], those: Sequence[Score], trained: Mapping) -> str:
-    pairs = [(column(own), trained[own.title][0]) for own in those]
+def _associated(
+    column: Callable[[Score], float], those: Sequence[Score], trained: Mapping[str, str]
+) -> str:
+    pairs = [(column(own), _percent(trained[own.title])) for own in those]
     pairs = [pair for pair in pairs if not math.isnan(pair[0])]
     if len(pairs) < FEWEST:
         return "—"
     own, p = association(*zip(*pairs, strict=True))
     count = f", {len(pairs)}" if len(pairs) < len(those) else ""
-    return f"{own:+.2f} (p {p:.3f}{count})"
+    return f"{own.mean:+.2f} [{own.low:+.2f}, {own.high:+.2f}] (p {p:.3f}{count})"
+
+
+def places(every: Sequence[Score], trained: Mapping[str, str]) -> str:
+    """Each trained credit's place by accuracy and by columns, as Markdown; equals share one."""
+    known = [own for own in every if own.rank and own.title in trained]
+    accuracy = np.array([_percent(trained[own.title]) for own in known])
+    places = {"place": ranks(-accuracy)}
+    for name in PLACING:
+        places[f"by {name}"] = ranks([PLACING[name] * FORETELLING[name](own) for own in known])
+    rows = [
+        [known[k].title, trained[known[k].title], *(f"{row[k]:g}" for row in places.values())]
+        for k in np.argsort(-accuracy, kind="stable")
+    ]
+    return markdown(["credit", "accuracy (%)", *places], "l" + "r" * (len(places) + 1), rows)
 
 
 def gradients(every: Sequence[Score]) -> str:

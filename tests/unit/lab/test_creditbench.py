@@ -7,14 +7,22 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from analysis.copied_tables import shown
+from analysis.copied_tables import excerpt, shown
 from clinic_env import ClinicCase, ClinicEnv, Consultation, read_action
 from clinic_env.world import asked_findings, read_findings
 from credit_lab.audit import gradients as audit
 from credit_lab.bench import cli, table
 from credit_lab.bench.bundle import PUBLISHED, read_bundle
 from credit_lab.bench.score import score, shared
-from credit_lab.bench.table import CONTROLS, PAGE, accuracies, foretold, gradients, scores
+from credit_lab.bench.table import (
+    CONTROLS,
+    PAGE,
+    accuracies,
+    foretold,
+    gradients,
+    places,
+    scores,
+)
 from pcqc_base.errors import UserError
 from turn_credit import CREDITS, Credit, credit_update
 from turn_credit.arithmetic import same_state_credit, terminal_advantages
@@ -131,22 +139,42 @@ def test_every_credit_is_asked_at_the_same_states(few):
         assert f"({differ})" in scores(every).splitlines()[0]
 
 
-def test_what_a_column_foretells_is_its_correlation_with_training(few):
-    """Against scipy's, of the accuracies that docs/credits.md shows."""
+def test_accuracies_are_those_of_the_pages():
+    """GRPO and PCQC stand in both tables, which so must be of one base model."""
     trained = accuracies()
-    assert trained["GRPO"] == (74.01, True)
-    assert trained["TIPS"] == (70.88, False)
-    every = [score(CREDITS[name], few) for name in ("pcqc", "grpo", "c3", "gigpo", "mt_grpo")]
+    by_base = shown(table.METHODS, "clinic-full", "overview_by_base").splitlines()
+    peers = excerpt(table.TRAINED, "clinic-full", "peers").splitlines()
+    for title, head in (("GRPO", "| GRPO | 1 |"), ("PCQC", "| **PCQC** | 1 |")):
+        (row,) = [line for line in by_base if line.startswith(head)]
+        assert f" {trained[title]} |" in row
+        assert any(line.startswith(f"|{title}|{trained[title]}|") for line in peers)
+    (row,) = [line for line in by_base if line.startswith("| Same-State-Q1 | 1 |")]
+    assert f" {trained['Same-State-Q1']} |" in row
+    assert "±" in trained["AReW"]
+    assert "±" not in trained["TIPS"]
+    with pytest.raises(UserError, match="no mark `<!-- from clinic-full: peers -->` above a"):
+        accuracies(credits=table.METHODS)
+
+
+def test_what_a_column_foretells_is_its_correlation_with_training(few):
+    """Against scipy's, of accuracies that are given."""
+    names = ("pcqc", "grpo", "c3", "gigpo", "mt_grpo")
+    trained = {"PCQC": "79.1 ± 1", "GRPO": "74.0 ± 3", "C3": "67.6", "GiGPO": "78.0"}
+    trained |= {"MT-GRPO": "79.4", "Not scored": "99.9 ± 1"}
+    every = [score(CREDITS[name], few) for name in names]
     rows = foretold(every, trained).splitlines()
     assert rows[0] == (
-        "| column | trained credits (5) | without VinePPO and C3 (4) | three runs or more (2) |"
+        "| column | three runs or more (2) | all trained (5) | without VinePPO and C3 (4) |"
     )
     wanted = spearmanr(
-        [own.rank["last"].mean for own in every], [trained[own.title][0] for own in every]
+        [own.rank["last"].mean for own in every], [79.1, 74.0, 67.6, 78.0, 79.4]
     ).statistic
     (row,) = [row for row in rows if row.startswith("| rank, last ")]
-    assert f" {wanted:+.2f} (p " in row
-    assert row.endswith("| — |")
+    assert row.startswith(f"| rank, last | — | {wanted:+.2f} [")
+    placed = [line.strip("| ").split(" | ") for line in places(every, trained).splitlines()[2:]]
+    assert [row[:3] for row in placed[:2]] == [["MT-GRPO", "79.4", "1"], ["PCQC", "79.1 ± 1", "2"]]
+    best = max(every, key=lambda own: own.rank["last"].mean).title
+    assert [row[0] for row in placed if row[3] == "1"] == [best]
 
 
 def test_equal_favourites_share_the_regret():

@@ -12,14 +12,15 @@ SAME = 1e-9  # values that differ by less are equal
 DIGITS = 9  # and so are credits, of which a rank is taken
 RESAMPLES, PERMUTATIONS, SEED = 10_000, 20_000, 20_260_101
 TAILS = (2.5, 97.5)
+NORMAL = 1.959964  # standard errors to either side of a 95 % interval
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over clusters with its 95 % interval from resampled clusters.
+    """A mean or a correlation with its 95 % interval.
 
     Attributes:
-        mean, low, high: NaN where nothing was measured.
+        mean, low, high: NaN where nothing is known.
         count: measurements that it rests on.
     """
 
@@ -61,7 +62,7 @@ def differing(values: np.ndarray) -> np.ndarray:
 
 
 def over_clusters(measured: ArrayLike, clusters: ArrayLike) -> Estimate:
-    """The mean of measurements within each cluster, then over clusters.
+    """The mean of measurements within each cluster, then over clusters, which are resampled.
 
     Args:
         measured: float [n].
@@ -99,11 +100,20 @@ def idle_share(credits: np.ndarray, idle: np.ndarray) -> float:
     return float(100 * ((above > SAME) + 0.5 * (np.abs(above) <= SAME)).mean())
 
 
-def association(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
-    """Spearman's correlation of two lists and its p, two-sided, by permutation of one of them."""
+def association(first: ArrayLike, second: ArrayLike) -> tuple[Estimate, float]:
+    """Spearman's correlation of two lists and its p, two-sided, by permutation of one of them.
+
+    The 95 % interval is that of Bonett and Wright (2000, doi:10.1007/BF02294183), NaN for fewer
+    than four pairs and for a perfect order, of which it knows nothing.
+    """
     first, second = np.asarray(first, float), np.asarray(second, float)
-    own = float(rank_correlation(first, second))
+    own, count = float(rank_correlation(first, second)), len(first)
     rng = np.random.default_rng(SEED)
     shuffled = rng.permuted(np.tile(second, (PERMUTATIONS, 1)), axis=1)
     as_far = np.abs(rank_correlation(first, shuffled)) >= abs(own) - SAME
-    return own, float((as_far.sum() + 1) / (PERMUTATIONS + 1))
+    low = high = np.nan
+    if count > 3 and abs(own) < 1 - SAME:
+        wide = NORMAL * np.sqrt((1 + own**2 / 2) / (count - 3))
+        low, high = np.tanh(np.arctanh(own) + np.array([-wide, wide]))
+    estimate = Estimate(own, float(low), float(high), count)
+    return estimate, float((as_far.sum() + 1) / (PERMUTATIONS + 1))
