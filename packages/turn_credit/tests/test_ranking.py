@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from turn_credit.ranking import (
+    apart,
     association,
     differing,
     idle_share,
@@ -47,6 +48,7 @@ def test_luck_is_the_variance_between_draws():
 
 def test_idle_candidates_count_where_others_can_tell_something():
     idle = np.array([[True, False], [True, True]])
+    assert apart(idle).tolist() == [[True, False], [False, False]]
     assert idle_share(np.array([[[1.0, 0.0], [9.0, 0.0]]]), idle) == 100
     assert idle_share(np.array([[[1.0, 1.0], [9.0, 0.0]]]), idle) == 50
 

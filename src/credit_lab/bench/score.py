@@ -13,6 +13,7 @@ from turn_credit import Credit, Group, credit_update
 from turn_credit.probes import Behaviour, behaviour, costs
 from turn_credit.ranking import (
     Estimate,
+    apart,
     differing,
     idle_share,
     luck,
@@ -35,12 +36,14 @@ class Score:
         title: the credit's.
         of: `questions` or `turns`.
         known: what it reads, and does at ties.
-        states: how many of the bundle's have what it reads.
+        states: those that every credit is asked at.
         rank: exact value -> Spearman's correlation with it, mean over states.
+        by_policy: who asked -> `rank` with `last`, at the policy's states.
         regret: exact value -> of the question that it favours, in points.
         gradients: policy of the tiny clinic -> its expected gradient beside the exact one.
         luck: share of its variance that another answer or continuation changes, %.
         idle: questions that can tell nothing, credited above their state's mean, %; ties half.
+        idles: such questions, where another one can tell something.
         samples, reads: responses sampled and readings, for each credited question.
     """
 
@@ -50,9 +53,11 @@ class Score:
     states: int = 0
     rank: dict[str, Estimate] | None = None
     regret: dict[str, Estimate] | None = None
+    by_policy: dict[str, Estimate] | None = None
     gradients: dict[str, Beside] | None = None
     luck: float | None = None
     idle: float = np.nan
+    idles: int = 0
     samples: float = np.nan
     reads: float = np.nan
 
@@ -86,15 +91,18 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
         name: {value: _over_cases(measure, credits, used, value) for value in VALUES}
         for name, measure in MEASURES.items()
     }
+    idle = np.array([state.idle for state in used])
     return Score(
         credit.title,
         credit.of,
         known,
         len(used),
         **measured,
+        by_policy=_by_policy(credits, used),
         gradients=gradients,
         luck=_luck(credit, known, credits, used, continued),
-        idle=idle_share(credits, np.array([state.idle for state in used])),
+        idle=idle_share(credits, idle),
+        idles=int(apart(idle).sum()),
         samples=samples,
         reads=reads,
     )
@@ -113,6 +121,16 @@ def _over_cases(measure, credits: np.ndarray, states: Sequence[State], value: st
     return over_clusters(measure(credits[:, differ], values[differ]).mean(axis=0), cases)
 
 
+def _by_policy(credits: np.ndarray, states: Sequence[State]) -> dict[str, Estimate]:
+    places: dict[str, list[int]] = {}
+    for place, state in enumerate(states):
+        places.setdefault(state.row["policy"], []).append(place)
+    return {
+        policy: _over_cases(rank_correlation, credits[:, own], [states[k] for k in own], "last")
+        for policy, own in places.items()
+    }
+
+
 def reader_of(credit: Credit) -> str:
     """Whose beliefs a credit reads, `actor` or `scorer`."""
     return "actor" if credit.name in READ_BY_ACTOR else "scorer"
@@ -123,7 +141,7 @@ def _credits(
 ) -> np.ndarray:
     """float [draws, states, K]."""
     draws = []
-    for draw in range(states[0].draws if continued else 1):
+    for draw in range(states[0].draws if continued or exact else 1):
         if credit.of == "turns":
             groups = [s.consultations(draw, reader) for s in states]
             credits = credit_update(credit, groups, unknown="nan")

@@ -4,6 +4,7 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ PAGE = Path(__file__).with_name("README.md")
 TRAINED = ROOT / "docs" / "credits.md"  # what credits came to in long training
 METHODS = ROOT / "README.md"  # and what the study's methods did, of which some are credits
 BASE = "1"  # the base model from which the others were trained
-SCORES = ("credit", "of", "luck", "idle", "samples", "reads", "ties", "single")
+SCORES = ("samples", "reads", "ties", "single")
 VALUES = {"last": "last", "q_star": "Q*"}
 REPEATED = "±"  # stands beside an accuracy of three or more runs
 SHORT = ("VinePPO", "C3")  # trained for as long as PCQC takes, in fewer updates
@@ -94,12 +95,13 @@ def scored(credits: Sequence[Credit], bundle: Path = PUBLISHED) -> list[Score]:
 
 
 def scores(every: Sequence[Score]) -> str:
-    """What each credit reached, as Markdown; in brackets the states that a column rests on."""
+    """What each credit reached, as Markdown; in brackets what a column rests on."""
     known = next((own for own in every if own.rank), None)
-    heads = list(SCORES)
-    for value, name in reversed(VALUES.items()):
-        count = known.rank[value].count if known else 0
-        heads[2:2] = [f"rank, {name} ({count})", "regret"]
+    heads = ["credit", "of"]
+    for value, name in VALUES.items():
+        heads += [f"rank, {name} ({known.rank[value].count if known else 0})", "regret"]
+    heads += [f"luck ({known.states if known else 0})", f"idle ({known.idles if known else 0})"]
+    heads += SCORES
     rows = [[own.title, own.of, *_cells(own, len(heads) - 2)] for own in every]
     return markdown(heads, "ll" + "r" * (len(heads) - 4) + "ll", rows)
 
@@ -141,11 +143,19 @@ def foretold(every: Sequence[Score], trained: Mapping[str, str]) -> str:
         f"without {' and '.join(SHORT)}": [own for own in known if own.title not in SHORT],
     }
     heads = ["column", *(f"{name} ({len(those)})" for name, those in kept.items())]
+    columns = FORETELLING | {
+        f"rank, last: `{policy}`": partial(_of_policy, policy)
+        for policy in (known[0].by_policy if known else ())
+    }
     rows = [
         [name, *(_associated(column, those, trained) for those in kept.values())]
-        for name, column in FORETELLING.items()
+        for name, column in columns.items()
     ]
     return markdown(heads, "l" + "r" * len(kept), rows)
+
+
+def _of_policy(policy: str, own: Score) -> float:
+    return own.by_policy[policy].mean if own.by_policy else math.nan
 
 
 def _associated(
@@ -211,7 +221,8 @@ def _cells(own: Score, count: int) -> list[str]:
     cells = []
     for value in VALUES:
         rank, lost = own.rank[value], own.regret[value]
-        cells += [f"{rank.mean:.2f} [{rank.low:.2f}, {rank.high:.2f}]", f"{lost.mean:.1f}"]
+        mean, low, high = (_number(value, 2) for value in (rank.mean, rank.low, rank.high))
+        cells += [f"{mean} [{low}, {high}]", _number(lost.mean, 1)]
     cells += [_number(own.luck, 0), _number(own.idle, 0), _number(own.samples, 1)]
     return [*cells, _number(own.reads, 1), own.known.ties, own.known.single]
 

@@ -88,15 +88,19 @@ def luck(credits: np.ndarray) -> float | None:
     return None if total < SAME else float(100 * credits.var(axis=0, ddof=1).mean() / total)
 
 
+def apart(idle: np.ndarray) -> np.ndarray:
+    """Candidates that can tell nothing where another one can: bool [states, K] of the same."""
+    return idle & ~idle.all(axis=1, keepdims=True)
+
+
 def idle_share(credits: np.ndarray, idle: np.ndarray) -> float:
-    """Of candidates that can tell nothing, the share above their state's mean, in %; ties half.
+    """Of the candidates `apart`, the share above their state's mean, in %; ties half.
 
     Args:
         credits: float [draws, states, K].
-        idle: bool [states, K]; states where all are idle do not count.
+        idle: bool [states, K], candidates that can tell nothing.
     """
-    counted = idle & ~idle.all(axis=1, keepdims=True)
-    above = (credits - credits.mean(axis=-1, keepdims=True))[:, counted]
+    above = (credits - credits.mean(axis=-1, keepdims=True))[:, apart(idle)]
     return float(100 * ((above > SAME) + 0.5 * (np.abs(above) <= SAME)).mean())
 
 
