@@ -26,9 +26,13 @@ def run(file, bundle) -> None:
     from credit_lab.bench.methods import credits_of
     from credit_lab.bench.table import CONTROLS, gradients, scored, scores
     from turn_credit import CREDITS
+    from turn_credit.probes import behaviour
 
-    beside = [CREDITS[name] for name in BESIDE]
-    every = scored([*credits_of(file), *beside, *CONTROLS], bundle or PUBLISHED)
+    own, beside = credits_of(file), [CREDITS[name] for name in BESIDE]
+    wrong = [behaviour(credit).missing for credit in own]
+    if all(wrong):  # where one can be scored, the table tells what the others lack
+        raise UserError(f"{file}: credit '{own[0].name}' cannot be scored: {wrong[0]}")
+    every = scored([*own, *beside, *CONTROLS], bundle or PUBLISHED)
     print(f"{scores(every)}\n\n{gradients(every)}")
 
 

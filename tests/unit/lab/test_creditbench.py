@@ -303,11 +303,6 @@ def test_a_credit_of_a_wrong_length_costs_the_file_s_others_nothing(
     assert "| Later | questions | not scored: credit 'later' returns" in ranks
 
 
-def test_a_credit_that_is_a_scalar_says_what_it_should_be():
-    wrong = Credit("wrong", "Wrong", "questions", "group", lambda group: 1.0)
-    assert "a credit returns an array for each" in behaviour(wrong).missing
-
-
 @pytest.mark.parametrize("command", ["run", "train"])
 @pytest.mark.parametrize(
     ("content", "message"),
@@ -317,6 +312,11 @@ def test_a_credit_that_is_a_scalar_says_what_it_should_be():
         (
             "from turn_credit import credit\n@credit('Odd', 'question')\ndef odd(group): ...\n",
             "mine.py: credit 'odd' is of 'question'; did you mean 'questions'?",
+        ),
+        (
+            "from turn_credit import credit\n"
+            "@credit('Mine', 'questions')\ndef mine(group): return 1.0\n",
+            "a credit returns an array for each consultation or state",
         ),
         ("x = 1\n", "it defines no credit"),
         (
@@ -329,8 +329,13 @@ def test_a_file_without_a_credit_is_told(command, content, message, tmp_path, ca
     file = tmp_path / "mine.py"
     if content:
         file.write_text(content)
-    assert cli.main([command, str(file)]) == 2
-    assert message in capsys.readouterr().err
+    try:
+        assert cli.main([command, str(file)]) == 2
+    finally:
+        CREDITS.pop("mine", None)
+    told = capsys.readouterr()
+    assert message in told.err
+    assert (len(told.err.splitlines()), told.out) == (1, "")
 
 
 def test_the_page_has_a_row_for_every_credit():
