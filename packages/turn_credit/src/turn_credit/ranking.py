@@ -105,19 +105,23 @@ def idle_share(credits: np.ndarray, idle: np.ndarray) -> float:
 
 
 def association(first: ArrayLike, second: ArrayLike) -> tuple[Estimate, float]:
-    """Spearman's correlation of two lists and its p, two-sided, by permutation of one of them.
-
-    The 95 % interval is that of Bonett and Wright (2000, doi:10.1007/BF02294183), NaN for fewer
-    than four pairs and for a perfect order, of which it knows nothing.
-    """
+    """Spearman's correlation of two lists and its p, two-sided, by permutation of one of them."""
     first, second = np.asarray(first, float), np.asarray(second, float)
-    own, count = float(rank_correlation(first, second)), len(first)
+    own = float(rank_correlation(first, second))
     rng = np.random.default_rng(SEED)
     shuffled = rng.permuted(np.tile(second, (PERMUTATIONS, 1)), axis=1)
     as_far = np.abs(rank_correlation(first, shuffled)) >= abs(own) - SAME
-    low = high = np.nan
-    if count > 3 and abs(own) < 1 - SAME:
-        wide = NORMAL * np.sqrt((1 + own**2 / 2) / (count - 3))
-        low, high = np.tanh(np.arctanh(own) + np.array([-wide, wide]))
-    estimate = Estimate(own, float(low), float(high), count)
-    return estimate, float((as_far.sum() + 1) / (PERMUTATIONS + 1))
+    return with_interval(own, len(first)), float((as_far.sum() + 1) / (PERMUTATIONS + 1))
+
+
+def with_interval(correlation: float, count: int) -> Estimate:
+    """Spearman's correlation of so many pairs with the 95 % interval of Bonett and Wright.
+
+    The interval (2000, doi:10.1007/BF02294183) is NaN for fewer than four pairs, and for a perfect
+    order, of which it knows nothing.
+    """
+    if count < 4 or abs(correlation) > 1 - SAME:
+        return Estimate(correlation, np.nan, np.nan, count)
+    wide = NORMAL * np.sqrt((1 + correlation**2 / 2) / (count - 3))
+    low, high = np.tanh(np.arctanh(correlation) + np.array([-wide, wide]))
+    return Estimate(correlation, float(low), float(high), count)
