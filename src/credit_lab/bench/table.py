@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from credit_lab.bench.bundle import PUBLISHED, read_bundle
-from credit_lab.bench.score import Score, score
+from credit_lab.bench.score import Score, score, shared
+from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from turn_credit import Credit, Group, Ragged
 from turn_credit.arithmetic import leave_one_out
@@ -79,9 +80,18 @@ CONTROLS = (
 
 
 def scored(credits: Sequence[Credit], bundle: Path = PUBLISHED) -> list[Score]:
-    """A score for each credit; the best ranks first, what cannot be scored and controls last."""
+    """A score for each credit; the best ranks first, what cannot be scored and controls last.
+
+    Raises:
+        UserError: the bundle has no state at which every credit could be asked.
+    """
     _SEEN.clear()  # so that a second call gives the same table
     states = read_bundle(bundle)
+    if not shared(states):
+        raise UserError(
+            f"{bundle}: at none of its {len(states)} states do all candidates ask and go on to the "
+            "end; record a larger bundle"
+        )
     scores = [score(credit, states, exact=credit in CONTROLS) for credit in credits]
     controls = [control.title for control in CONTROLS]
 

@@ -243,17 +243,22 @@ def test_one_answer_is_luck_and_an_expectation_is_none(few):
     assert score(CREDITS["pcqc"], few).luck > 20
 
 
-def test_what_the_material_lacks_is_named(few, monkeypatch):
+def test_what_the_material_lacks_is_named(few, quick_gradients, monkeypatch):
     every = [score(CREDITS["itpo"], [])]
     assert "not scored: this credit needs `implicit`" in scores(every)
     assert "ITPO" not in gradients(every)
     # Shifts are known in the tiny clinic, whose policies are tables.
-    some = {"random 1": audit._policies()["random 1"]}
-    monkeypatch.setattr(audit, "_policies", lambda: some)
     monkeypatch.setattr(audit, "CONSULTATIONS", 2)
     every = [score(CREDITS["infopo"], few)]
     assert "not scored: this credit needs `shifts`" in scores(every)
     assert "| InfoPO | " in gradients(every)
+
+
+@pytest.fixture
+def quick_gradients(monkeypatch):
+    """The tiny clinic has one policy."""
+    some = {"random 1": audit._policies()["random 1"]}
+    monkeypatch.setattr(audit, "_policies", lambda: some)
 
 
 @pytest.fixture
@@ -268,7 +273,9 @@ def own_file(tmp_path):
     CREDITS.pop("mine", None)
 
 
-def test_a_file_s_credit_is_scored_beside_the_controls(few, own_file, capsys, monkeypatch):
+def test_a_file_s_credit_is_scored_beside_the_controls(
+    few, quick_gradients, own_file, capsys, monkeypatch
+):
     monkeypatch.setattr(table, "read_bundle", lambda path: few[::5])
     assert cli.main(["run", str(own_file)]) == 0
     ranks, besides = capsys.readouterr().out.strip().split("\n\n")
@@ -301,6 +308,14 @@ def test_a_credit_of_a_wrong_length_costs_the_file_s_others_nothing(
         "| Short | questions | not scored: credit 'short' returns an array of shape (2,)" in ranks
     )
     assert "| Later | questions | not scored: credit 'later' returns" in ranks
+
+
+def test_a_bundle_in_which_nothing_was_played_on_is_refused(states, own_file, capsys, monkeypatch):
+    alone = [state for state in states if not state.draws][:5]
+    monkeypatch.setattr(table, "read_bundle", lambda path: alone)
+    assert cli.main(["run", str(own_file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "replay.parquet: at none of its 5 states do all candidates ask and go on" in line
 
 
 @pytest.mark.parametrize("command", ["run", "train"])
@@ -346,7 +361,7 @@ def test_the_page_has_a_row_for_every_credit():
 
 
 @pytest.fixture
-def own_page(few, tmp_path, monkeypatch):
+def own_page(few, quick_gradients, tmp_path, monkeypatch):
     """A copy of the page, whose tables are of GRPO alone and of few states from here on."""
     monkeypatch.setattr(table, "read_bundle", lambda path: few[::5])
     monkeypatch.setattr(table, "PAGE", tmp_path / "README.md")
