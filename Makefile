@@ -133,7 +133,7 @@ $(SPHINX): $(PACKAGES) requirements/site.txt
 $(STUDIED): $(wildcard results/archive/clinic-full*.tar.xz analysis/*.* analysis/*/*.*) | env
 	rm -rf results/site/study
 	mkdir -p results/site/study
-	cd results/site/study && pcqc restore clinic-full && pcqc report clinic-full
+	cd results/site/study && pcqc restore clinic-full
 
 site: env $(SPHINX) $(STUDIED) ## build the site of these pages in results/site/html, with the report of clinic-full
 	rm -rf results/site/html

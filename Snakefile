@@ -27,14 +27,15 @@ rule all:
 
 
 # One target for each method that has runs: `snakemake --cores 2 executed_local`. What the study leaves
-# out, such as a variation, also gets its place in the report.
+# out, such as a variation, also gets its place in the report. What an archive left out of the method's
+# runs, and of the models that they start from, is made again.
 for name in RUNNABLE:
 
     rule:
         name:
             name
         input:
-            on_the_way([name]),
+            markers(jobs_of([name])),
             shown([name]) if STUDY.methods[name].on_demand else [],
         message:
             f"{RESULTS}/evaluation/{name}"
@@ -50,7 +51,7 @@ rule atpo_ablations:
 
 rule continuation:
     input:
-        markers([*JOBS.shared(), *(job for pair in STUDY.continued for job in JOBS.run(*pair))]),
+        here([*JOBS.shared(), *(job for pair in STUDY.continued for job in JOBS.run(*pair))]),
     message:
         f"{RESULTS}/continuation"
 

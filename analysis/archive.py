@@ -1,178 +1,174 @@
-"""The numbers behind README and docs, in git: anyone can draw their tables again without training.
+"""The runs behind README and docs, in git: anyone can look at them and draw their tables again.
 
-`results/archive/STUDY.tar.xz` holds `collected/` of a study as the analysis reads it, with the
-dialogues of the development benchmark alone (no table or figure asks for others), `peers/`, the
-published credits that were evaluated beside it, and `settings.json`: what its jobs read of the
-study's settings. Equal contents give equal bytes. A release carries more: see `analysis.bundle`.
+`results/archive/STUDY.tar.xz` holds results as they lie below `results/`: of each run its metrics,
+validations, selection, predictions and dialogues on the development benchmark (no table or figure
+asks for others), and what was continued and judged. Models, cases and all other dialogues are left
+out; manifests name them with their SHA-256. What follows from runs is made where it is restored.
+Equal results give equal bytes. A release carries more: see `analysis.bundle`.
 """
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
 
-from analysis.load import PeerRun, load, peers_folder
-from analysis.tables import peers
-from analysis.tar_files import AGAIN, packed, place, staged, unpack
+from analysis.tar_files import packed
+from pcqc.logged.updates import EVENTS, TIMES
 from pcqc_base.errors import UserError, few
-from pcqc_base.system.checkout import ROOT
-from pcqc_base.system.files import parse_json, read_json, write_atomic
+from pcqc_base.system.checkout import ROOT, git
+from pcqc_base.system.files import write_atomic
 from pcqc_base.system.manifest import (
-    begin,
+    MANIFEST,
     checked,
-    finish,
-    hold_folder,
+    left_out,
     read_manifest,
     write_manifest,
 )
-from pcqc_study.fingerprint import Job
-from pcqc_study.graph import Jobs, latest
+from pcqc_study.fingerprint import Fingerprint, Job
+from pcqc_study.graph import Jobs
+from pcqc_study.kinds import CHECKPOINTS, KINDS
 from pcqc_study.settings import Study
 from pcqc_study.settings.replicates import replicates
 
-ARCHIVES = ROOT / "results" / "archive"
-SETTINGS = "settings.json"
-PEERS = "peers/"
-RUNS = f"{PEERS}runs.json"
+RESULTS = Path("results")
+ARCHIVES = ROOT / RESULTS / "archive"
+MODELS = ("base", "sft")  # kinds of jobs whose results are models
 MOST = 6  # differing settings that are named; the rest is counted
+ROWS = (EVENTS, TIMES, "losses")  # files of rows that are small
 
 
-def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
+def write(study: Study, archives: Path = ARCHIVES, released: bool = True) -> list[Path]:
     """Write the archives of a study and of its replicates; their paths.
-
-    Raises:
-        UserError: what is collected is missing or broken.
-    """
-    load(study)
-    made = []
-    for member in (study, *replicates(study)):
-        folder = checked(latest(member, "collect"))
-        files = {
-            name: (folder / name).read_bytes()
-            for name in read_manifest(folder)["files"]
-            if "dialogues" not in Path(name).parts or Path(name).stem == member.development
-        }
-        files |= {PEERS + name: content for name, content in peers.archived(member).items()}
-        evaluated = _peers(parse_json(files.get(RUNS, b"[]")))
-        files[SETTINGS] = json.dumps(_settings(member, evaluated), indent=1).encode()
-        made.append(archives / f"{member.name}.tar.xz")
-        write_atomic(made[-1], packed({name: files[name] for name in sorted(files)}))
-    return made
-
-
-def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
-    """Unpack the archives of a study and of its replicates among the results; the folders.
-
-    A collection's manifest declares it equal to what today's source would collect, so that tables,
-    figures and report are made from it.
-
-    Raises:
-        UserError: there is no archive, it is damaged or was made with other settings, or other runs
-            are collected already; nothing was changed.
-    """
-    with staged(study.results, f"restoring '{study.name}'") as stage:
-        return place_archives(study, archives, stage)
-
-
-def place_archives(
-    study: Study, archives: Path, stage: Path, within: Collection[Path] = ()
-) -> list[Path]:
-    """Put the archives of a study and its replicates in place; `restore` says what is checked.
 
     Args:
         study: the study.
-        archives: folder of the archives.
-        stage: a new folder for what is not checked yet.
-        within: results that a bundle brings beside them, relative to `results/`; a study whose
-            collection is among them needs no other.
+        archives: folder for them.
+        released: whether each run must be of a commit that the repository has.
+
+    Raises:
+        UserError: a result is missing or altered, or was made from code that no commit has.
     """
-    studies = [study, *replicates(study)]
-    archived = [_checked(member, archives / f"{member.name}.tar.xz", stage) for member in studies]
-    whole = [m for m in studies if Jobs(m).job("collect").path.relative_to("results") in within]
-    archived = [a for member, a in zip(studies, archived, strict=True) if member not in whole]
-    studies = [member for member in studies if member not in whole]
-    for member in studies:
-        job = Jobs(member).job("collect")
-        if job.manifest.exists() and not read_manifest(job.path)["also_for"]:
-            raise UserError(f"{job.path}: holds runs of this machine; move it away to restore")
-    folders = []
-    for member, (settings, files) in zip(studies, archived, strict=True):
-        collect = Jobs(member).job("collect")
-        job = replace(collect, settings=Archived(settings), entries=(), inputs={})
-        own = {name: source for name, source in files.items() if not name.startswith(PEERS)}
-        with hold_folder(job):
-            begin(job)
-            for name, source in own.items():
-                place(source, job.path / name)
-            finish(job, {})
-            manifest = read_manifest(job.path)
-            note = {
-                collect.fingerprint.short: "restored from an archive made with the same settings"
-            }
-            write_manifest(job.path, {**manifest, "also_for": note})
-        folders.append(job.path)
-        if beside := {n.removeprefix(PEERS): files[n] for n in files.keys() - own.keys()}:
-            for name, source in beside.items():
-                place(source, peers_folder(member) / name)
-            folders.append(peers_folder(member))
-    return folders
+    made = []
+    for member in (study, *replicates(study)):
+        jobs = made_jobs(member)
+        if released:
+            require_commits(jobs)
+        files = [path for job in jobs for path in files_of(job, small(member, job))]
+        content = packed({path.relative_to(RESULTS).as_posix(): path for path in files})
+        made.append(archives / f"{member.name}.tar.xz")
+        write_atomic(made[-1], content)
+    return made
 
 
-@dataclass(frozen=True)
-class Archived:
-    """Job -> settings with which an archive's runs were made."""
+def made_jobs(study: Study) -> list[Job]:
+    """The jobs that made cases, models and runs, in order; all else follows from their results.
 
-    jobs: Mapping[str, Any]
-
-
-def _peers(runs: Sequence[PeerRun]) -> list[tuple[str, str]]:
-    """Method and letter of each published credit's run in an archive."""
-    return [(run["method"], run["run"]) for run in runs]
-
-
-def _settings(study: Study, peers: list[tuple[str, str]]) -> dict[str, Any]:
-    """Job -> its settings, of every job that the collection and the peers' runs depend on."""
-    return {job.name: job.fingerprint.settings for job in _jobs(study, peers)}
-
-
-def _jobs(study: Study, peers: list[tuple[str, str]]) -> list[Job]:
+    Raises:
+        UserError: one has not made its result yet.
+    """
     jobs = Jobs(study)
-    runs = [(name, run) for name in jobs.methods for run in study.methods[name].runs]
-    known = [pair for pair in peers if pair[0] in study.methods and pair[1] in study.runs]
-    return [*jobs.shared(), *(job for pair in (*runs, *known) for job in jobs.run(*pair))]
+    every = jobs.shared()
+    for method, run in jobs.runs():
+        on_demand = study.method(method).on_demand
+        if not on_demand or jobs.job("evaluate", method, run).manifest.exists():
+            every += jobs.run(method, run)
+    lost = jobs.lost_points() if study.synthetic else []
+    for job in every:
+        if not job.manifest.exists():
+            raise UserError(
+                f"{study.results}: `{job.name}` has not finished; "
+                f"`make results STUDY={study.name}` makes it"
+            )
+    return [*every, *(job for job in lost if job.manifest.exists())]
 
 
-def _checked(study: Study, path: Path, stage: Path) -> tuple[dict[str, Any], dict[str, Path]]:
-    """An archive's settings and unpacked files, once it is of the study's settings."""
-    if not path.exists():
-        name = study.name
-        raise UserError(
-            f"{path}: no archive of '{name}'; `pcqc restore {name} --from FOLDER` reads another "
-            f"folder, and where the study was run `pcqc archive {name}` writes one"
-        )
-    folder = stage / "archives" / study.name
-    folder.mkdir(parents=True)
-    files = {name: folder / name for name in unpack(path, folder)}
-    if SETTINGS not in files:
-        raise UserError(f"{path}: damaged (no {SETTINGS}); {AGAIN}")
-    settings = read_json(files.pop(SETTINGS), dict[str, dict[str, Any]], AGAIN)
-    peers = _peers(read_json(files[RUNS], list[PeerRun], AGAIN)) if RUNS in files else []
-    if unlike := sorted(_differences(settings, _jobs(study, peers))):
-        raise UserError(
-            f"{path}: was made with other settings ({few(unlike, MOST)}); run the study again: "
-            f"`make results STUDY={study.name}`"
-        )
-    return settings, files
+def small(study: Study, job: Job) -> Callable[[str], bool]:
+    """Tells of a file of a job's result whether an archive holds it: no case, model or dialogue.
 
-
-def _differences(archived: dict[str, Any], jobs: Sequence[Job]) -> Iterator[str]:
-    """`train pcqc A: rl.seed`: a setting that the two do not share, or a job that is no more.
-
-    A run that the study has got since may be added: see `pcqc collect --add`.
+    Dialogues of the development benchmark alone are held.
     """
-    today = {job.name: job for job in jobs}
-    yield from archived.keys() - today.keys()
-    yield from (name for name in today.keys() - archived.keys() if not today[name].arguments)
-    for name in archived.keys() & today.keys():
-        yield from (f"{name}: {key}" for key in today[name].changed_settings(archived[name]))
+    if KINDS[job.kind].is_data:
+        return lambda name: False
+    rows = (*ROWS, *([study.development] if job.kind == "evaluate" else []))
+
+    def is_small(name: str) -> bool:
+        path = PurePosixPath(name)
+        if (job.kind in MODELS and len(path.parts) > 1) or name.startswith(f"{CHECKPOINTS}/"):
+            return False
+        return path.suffix != ".jsonl" or path.stem in rows
+
+    return is_small
+
+
+def files_of(job: Job, kept: Callable[[str], bool]) -> Iterator[Path]:
+    """Checked files of a job's result, its manifest last; those that are not here are left out."""
+    lacking = left_out(job.path)
+    for name in read_manifest(job.path)["files"]:
+        if kept(name) and name not in lacking:
+            yield checked(job.path / name)
+    yield job.path / MANIFEST
+
+
+def require_alike(study: Study, unpacked: Path) -> None:
+    """Raise UserError where results were made with other settings or raw files than a study's.
+
+    A run that the study has got since, or has no more, does not matter.
+
+    Args:
+        study: the study.
+        unpacked: folder of the results of studies, as `results/` has them.
+    """
+    unlike = []
+    for job in Jobs(study).every():
+        for folder in (unpacked / job.folder.relative_to(RESULTS)).glob("*/"):
+            before = Fingerprint.of(read_manifest(folder))
+            unlike += [f"{job.name}: {key}" for key in job.changed_settings(before.settings)]
+            raw = [name for name, source in job.inputs.items() if isinstance(source, Path)]
+            unlike += [
+                f"{job.name}: {name}"
+                for name in raw
+                if before.inputs.get(name) != job.fingerprint.inputs[name]
+            ]
+    if unlike:
+        raise UserError(
+            f"{study.name}: was made with other settings ({few(sorted(unlike), MOST)}); run the "
+            f"study again: `make results STUDY={study.name}`"
+        )
+
+
+def accept_restored(study: Study, folders: list[Path]) -> None:
+    """Declare restored results equal to what today's code would make of the same settings.
+
+    Args:
+        study: the study.
+        folders: results that were restored, of this study and of others.
+    """
+    for job in Jobs(study).every():
+        for folder in folders:
+            if folder.parent != job.folder or folder.name == job.fingerprint.short:
+                continue
+            manifest = read_manifest(folder)
+            changes = Fingerprint.of(manifest).changes(job.fingerprint)
+            note = f"restored from an archive, made with the same settings ({few(changes, MOST)})"
+            also_for = {**manifest["also_for"], job.fingerprint.short: note}
+            write_manifest(folder, {**manifest, "also_for": also_for})
+
+
+def require_commits(jobs: list[Job]) -> None:
+    """Raise UserError where a result was made from code that is not in the repository."""
+    of_commits: dict[str, str] = {}
+    for job in jobs:
+        of_commits.setdefault(read_manifest(job.path)["git_commit"], job.name)
+    for commit, name in of_commits.items():
+        if problem := without_commit(commit):
+            raise UserError(f"`{name}` was made at {commit}, {problem}; commit, and make it again")
+
+
+def without_commit(commit: str) -> str:
+    """Why nobody can check out the code of a result's commit; empty where one can."""
+    if commit.endswith("+changes"):
+        return "with changes that no commit has"
+    try:
+        git("cat-file", "-e", f"{commit}^{{commit}}")
+    except (OSError, subprocess.SubprocessError):
+        return "which is no commit of this repository"
+    return ""

@@ -1,12 +1,10 @@
-"""A study for a release: its archives as git has them, and with them the results as they lie here.
+"""A study for a release: its results as they lie here, with what archives leave out.
 
-`results/bundle/STUDY/` holds the archives of the study and of its replicates, a card, SHA-256 sums,
-and parts with every run's training (consultations, candidate groups, metrics, the selected
-checkpoint), selection, evaluation with its dialogues and continuation study; the fine-tuned models;
-what was mirrored and collected; what `snakemake peers` and `lost_points` made; the report with its
-tables and figures; and the record of `pcqc vary`. So the study that is restored of the bundle is
-finished. Cases stay out: a clinic draws them again, others have owners. Equal results give equal
-bytes.
+`results/bundle/STUDY/` holds parts, a card, SHA-256 sums and the record of `pcqc vary`. The parts
+have the results of the study and of its replicates: every run's training (consultations, candidate
+groups, metrics, the selected checkpoint), selection, evaluation with its dialogues and continuation
+study; the fine-tuned models; and the report with its tables and figures. Cases stay out: a clinic
+draws them again, others have owners. Equal results give equal bytes.
 """
 
 import json
@@ -16,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis import archive
-from analysis.collected import Collected
-from analysis.load import load
+from analysis.archive import RESULTS
 from analysis.report import show
 from analysis.tar_files import (
     AGAIN,
@@ -29,21 +26,20 @@ from analysis.tar_files import (
     unpack,
     whole_results,
 )
-from pcqc.logged.updates import TIMES
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT, git_commit
-from pcqc_base.system.files import read_bytes, sha256_file, write_atomic
-from pcqc_base.system.manifest import MANIFEST, checked, read_manifest
+from pcqc_base.system.files import read_bytes, read_json, sha256_file, write_atomic
+from pcqc_base.system.json_shapes import CollectedRuns
+from pcqc_base.system.manifest import UNLIKE, checked, read_manifest
 from pcqc_base.system.terminal import show as show_line
+from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, latest
-from pcqc_study.kinds import KINDS
-from pcqc_study.mlflow_mirror.finished import CHECKPOINTS
+from pcqc_study.kinds import CHECKPOINTS, KINDS
 from pcqc_study.settings import Study
 from pcqc_study.settings.load import variations
 from pcqc_study.settings.replicates import replicates
 from pcqc_study.settings.vary import strangers
 
-RESULTS = Path("results")
 BUNDLES = RESULTS / "bundle"
 # After the study's name: releases have no folders.
 SUMS, CARD, VARIATIONS = ".SHA256SUMS", ".README.md", ".variations.yaml"
@@ -73,21 +69,21 @@ OWNERS = """ Texts of cases, which the
   dialogues quote, are their owners' (docs/data.md)."""
 
 
-def write(study: Study, bundles: Path = BUNDLES) -> Path:
-    """Write the bundle of a finished study; its folder.
+def write(study: Study, bundles: Path = BUNDLES, released: bool = True) -> Path:
+    """Write the bundle of a finished study; its folder. See `archive.write`.
 
     Raises:
-        UserError: a result is missing, altered, or not the one that was collected; the report is
-            older than what was collected.
+        UserError: as there; or the report is older than a result, or shows other numbers.
     """
-    collected = load(study)
-    _check_report(study)
-    files = [path for each in collected.on_each_base for path in _results(each)]
-    files += _of_result(latest(study, "report"))
+    members = (study, *replicates(study))
+    jobs = {member.name: archive.made_jobs(member) for member in members}
+    if released:
+        archive.require_commits([job for of_member in jobs.values() for job in of_member])
+    files = [path for m in members for job in jobs[m.name] for path in _files(m, job)]
+    files += archive.files_of(_report(study), lambda name: True)
     too_large = [path for path in files if path.stat().st_size > LIMIT]
-    folder = bundles / study.name
-    made = archive.write(study, folder)
-    for member in (study, *replicates(study)):
+    folder, made = bundles / study.name, []
+    for member in members:
         if (recorded := _recorded(member)).exists():
             made.append(folder / f"{member.name}{VARIATIONS}")
             write_atomic(made[-1], recorded.read_bytes())
@@ -107,34 +103,53 @@ def write(study: Study, bundles: Path = BUNDLES) -> Path:
 
 
 def restore(study: Study, folder: Path = archive.ARCHIVES) -> list[Path]:
-    """Unpack a bundle, or archives alone, among the results; the folders.
+    """Unpack a bundle, or the archives of a study and of its replicates, among the results.
 
-    What is there already stays, so that a second call completes one that was stopped.
+    What is there already stays, so that a second call completes one that was stopped. A result that
+    today's code would name otherwise is declared equal, on trust: see `accept_restored`.
+
+    Returns:
+        The folders of the results.
 
     Raises:
         UserError: a file is damaged, was made with other settings or is no part of a result, a
             variation names something to run, or there are other runs; nothing was changed.
     """
-    parts = _sound_parts(study, folder)
+    members = (study, *replicates(study))
+    parts = _sound_parts(study, folder) or [_archive(member, folder) for member in members]
     varied = _variations(study, folder)
     with staged(study.results, f"restoring '{study.name}'") as stage:
         unpacked = stage / RESULTS
         unpacked.mkdir()
         for part in parts:
             unpack(part, unpacked)
-        results = whole_results(unpacked, {m.name for m in (study, *replicates(study))})
+        results = whole_results(unpacked, {member.name for member in members})
+        for member in members:
+            archive.require_alike(member, unpacked)
         for result in results:
             refuse_others(unpacked / result, RESULTS / result)
-        restored = archive.place_archives(study, folder, stage, within=set(results))
+        restored = [RESULTS / result for result in results]
         for path, content in varied.items():
             write_atomic(path, content)
             restored.append(path)
         for result in results:
             place_result(unpacked / result, RESULTS / result)
-            restored.append(RESULTS / result)
+    for member in members:
+        archive.accept_restored(member, restored)
     if (report := latest(study, "report")).exists():
         show(study, report)
     return restored
+
+
+def _archive(study: Study, folder: Path) -> Path:
+    """The archive of a study in a folder."""
+    path, name = folder / f"{study.name}.tar.xz", study.name
+    if not path.exists():
+        raise UserError(
+            f"{path}: no archive of '{name}'; `pcqc restore {name} --from FOLDER` reads another "
+            f"folder, and where the study was run `pcqc archive {name}` writes one"
+        )
+    return path
 
 
 def _sound_parts(study: Study, folder: Path) -> list[Path]:
@@ -180,81 +195,55 @@ def _variations(study: Study, folder: Path) -> dict[Path, bytes]:
     return lacking
 
 
-def _check_report(study: Study) -> None:
-    """UserError where the newest report does not show what was collected or evaluated last."""
-    shown = {"collected": latest(study, "collect")}
-    shown |= {f"collected {o.name}": latest(o, "collect") for o in replicates(study)}
-    for method, run in Jobs(study).runs():
-        evaluated = latest(study, "evaluate", method, run)
-        if study.method(method).on_demand and evaluated.exists():
-            shown[f"evaluate {method} {run}"] = evaluated
-    inputs = read_manifest(latest(study, "report"))["fingerprint"]["inputs"]
-    if any(inputs.get(name) != folder.resolve().name for name, folder in shown.items()):
-        raise UserError(
-            f"{study.results}/report.html: older than what it shows; run `pcqc report {study.name}`"
-        )
-
-
-def _results(collected: Collected) -> Iterator[Path]:
-    """Files of the newest results of every run, and of what all share, each manifest last."""
-    study = collected.study
-    jobs = Jobs(study)
-    for kind in ("base", "sft") if study.synthetic else ("sft",):
-        yield from _of_result(latest(study, kind))
-    for method, run in jobs.runs():
-        made = {job.kind: job.latest for job in jobs.run(method, run) if job.latest.exists()}
-        if record := collected.records.get((method, run)):
-            _check_made(study, record, made)
-        elif "evaluate" not in made:
-            continue  # on demand, and nobody made it
-        update = read_manifest(made["evaluate"])["update"]
-        for folder in made.values():
-            yield from _of_result(folder, keep=f"{CHECKPOINTS}/{update:06d}/")
-    mirrored = [jobs.job("mirror", name) for name in dict(jobs.runs())]
-    beside = [*mirrored, jobs.job("collect"), jobs.job("peers")]
-    if study.synthetic:
-        beside += [*jobs.lost_points(), jobs.job("lost_points_table")]
-    for job in beside:
-        if job.latest.exists():
-            yield from _of_result(job.latest)
-
-
-def _of_result(folder: Path, keep: str = f"{CHECKPOINTS}/") -> list[Path]:
-    """Files of a result, its manifest last; of its checkpoints those below `keep`."""
-    result = folder.with_name(folder.resolve().name)
-    files = read_manifest(result)["files"]
-    names = [name for name in files if not name.startswith(f"{CHECKPOINTS}/")]
-    names += [name for name in files if name.startswith(keep)]
-    return [*(checked(result / name) for name in names), result / MANIFEST]
-
-
-def _check_made(study: Study, record: dict[str, Any], made: dict[str, Path]) -> None:
-    """UserError where a run's results are not here, or not those that were collected.
+def _report(study: Study) -> Job:
+    """The job of the report, once it shows what is here.
 
     A run that was made again has equal files, but for its times; on a machine that does not repeat
     numbers it has others, and all that shows them is to be made again too.
     """
-    run = f"{record['method']} {record['run']}"
-    for kind, entry in (("train", "training"), ("evaluate", "evaluation")):
-        if not (collected := record[entry]):
-            continue
-        here = read_manifest(made[kind]) if kind in made else {}
-        if here.get("fingerprint") != collected.get("fingerprint"):
-            raise UserError(
-                f"{study.results}: {kind} {run} is not what was collected; "
-                f"`make results STUDY={study.name}` makes and collects it"
-            )
-        if _untimed(here) != _untimed(collected):
-            shown = ", ".join(KINDS[name].folder for name in ("mirror", "collect", "report"))
-            raise UserError(
-                f"{study.results}: {kind} {run} was made again with other numbers; move {shown} "
-                f"there away and run the workflow again: `make results STUDY={study.name}`"
-            )
+    report = Jobs(study).job("report")
+    if not report.manifest.exists():
+        raise UserError(
+            f"{study.results}/report.html: older than what it shows; run `pcqc report {study.name}`"
+        )
+    for member in (study, *replicates(study)):
+        jobs = Jobs(member)
+        for record in read_json(checked(jobs.job("collect").path / "runs.json"), CollectedRuns):
+            of_run = (record["method"], record["run"])
+            pairs = [("evaluate", record["evaluation"]), ("train", record["training"])]
+            for kind, collected in pairs:
+                here = collected and read_manifest(jobs.job(kind, *of_run).path)
+                if collected and _untimed(here) != _untimed(collected):
+                    shown = ", ".join(
+                        KINDS[name].folder for name in ("mirror", "collect", "report")
+                    )
+                    raise UserError(
+                        f"{member.results}: {kind} {' '.join(of_run)} was made again with other "
+                        f"numbers; move {shown} there away and run the workflow again: "
+                        f"`make results STUDY={study.name}`"
+                    )
+    return report
 
 
 def _untimed(manifest: dict[str, Any]) -> dict[str, str]:
     """File -> SHA-256 of what equal runs share."""
-    return {n: sha256 for n, sha256 in manifest["files"].items() if n != f"{TIMES}.jsonl"}
+    return {n: sha256 for n, sha256 in manifest["files"].items() if n not in UNLIKE}
+
+
+def _files(study: Study, job: Job) -> Iterator[Path]:
+    """Files of a result that a bundle holds: neither cases nor checkpoints that were not chosen."""
+    pretrained = job.kind == "base" and not study.synthetic  # models of others
+    if KINDS[job.kind].is_data or pretrained:
+        return archive.files_of(job, lambda name: False)
+    chosen = ""
+    if job.kind == "train":
+        update = read_manifest(Jobs(study).job("evaluate", *job.arguments).path)["update"]
+        chosen = f"{CHECKPOINTS}/{update:06d}/"
+
+    def kept(name: str) -> bool:
+        return not name.startswith(f"{CHECKPOINTS}/") or name.startswith(chosen)
+
+    return archive.files_of(job, kept)
 
 
 def _parts(files: list[Path]) -> Iterator[list[Path]]:
@@ -271,11 +260,9 @@ def _parts(files: list[Path]) -> Iterator[list[Path]]:
 
 def _card(study: Study, made: list[Path], left_out: list[Path]) -> str:
     """What the bundle is, how it was made, its licence and size."""
-    what = {f"{study.name}.tar.xz": "what tables and figures are drawn from"}
-    what |= {f"{other}.tar.xz": "the same on another base model" for other in study.replicates}
-    what |= {path.name: "variations of methods" for path in made if path.suffix == ".yaml"}
+    what = {path.name: "variations of methods" for path in made if path.suffix == ".yaml"}
     rows = [
-        f"| `{path.name}` | {path.stat().st_size:,} | {what.get(path.name, 'all results')} |"
+        f"| `{path.name}` | {path.stat().st_size:,} | {what.get(path.name, 'results')} |"
         for path in made
     ]
     lines = [f"- `{path}`: {path.stat().st_size / 1e9:.1f} GB" for path in left_out]

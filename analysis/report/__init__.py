@@ -30,7 +30,7 @@ SHOWN = ("report.html", "tables", "figures", "transcripts", "paper.tex", "paper.
 
 def run(task: "Task", study: Study) -> None:
     """Write tables, figures, paper, transcripts and report into one folder."""
-    collected, folder = load(study), task.folder
+    collected, folder = load(study, task.inputs), task.folder
     tables.write(collected, folder)
     figures.write(collected, folder)
     paper.write(collected, folder)

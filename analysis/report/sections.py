@@ -12,7 +12,7 @@ from analysis.budgets import trained
 from analysis.collected import Collected
 from analysis.conclusion import conclusion, details
 from analysis.figures import caption, module
-from analysis.load import evaluated_methods
+from analysis.load import known_runs
 from analysis.notices import in_words, notice, on_base_models
 from analysis.published import published
 from analysis.report.record import accepted, provenance, runs, selection
@@ -65,7 +65,7 @@ def content(collected: Collected, folder: Path, lost: Path | None = None) -> dic
         "provenance": provenance(collected),
         "selection": selection(collected),
         "runs": runs(collected),
-        "training": bool(evaluated_methods(collected.study)),  # an archive keeps none of it
+        "training": _has_training(collected.study),
         "longer": _longer(collected.study),
         "accepted": accepted(collected),
         "folder": latest(collected.study, "collect"),
@@ -144,3 +144,8 @@ def _shown(collected: Collected, folder: Path, item: Item, number: int) -> dict[
 
 def _plot(name: str, caption: str, svg: bytes) -> dict[str, str]:
     return {"name": name, "caption": caption, "svg": base64.b64encode(svg).decode()}
+
+
+def _has_training(study: Study) -> bool:
+    """Whether consultations of training are here, which an archive leaves out."""
+    return any(any(run.rows("train", "consultations.jsonl")) for run in known_runs(study))

@@ -1,13 +1,14 @@
 """Published credits beside GRPO and PCQC, at selected checkpoints and at equal budgets."""
 
-import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.budgets import COSTS, Budgets, budgets, estimate_at, rule
 from analysis.claims import compared
 from analysis.collected import Collected
-from analysis.compute import COMPUTE, LOGGED
-from analysis.load import load, load_methods, of_methods
+from analysis.compute import COMPUTE
+from analysis.load import load, load_methods
 from analysis.notices import captioned, in_words
 from analysis.statistics.intervals_over_runs_and_cases import Sample
 from analysis.table import (
@@ -48,15 +49,11 @@ COLUMNS = (
 )
 QUALITY = "best_questions"  # that the clinic knows of each validation
 # What an archive keeps of the peers' updates: what this table reads.
-CURVES = (
-    *("method", "run", "kind", "update", "accuracy", "turns", "actor_tokens"),
-    *(*COSTS, *LOGGED, QUALITY),
-)
 
 
 def run(task: "Task", study: Study) -> None:
     """Write `peers.*`; UserError where no peer is evaluated."""
-    table = build(study)
+    table = build(study, task.inputs)
     if table is None:
         raise UserError(
             f"no peer of study '{study.name}' is evaluated; run `snakemake --cores 2 peers "
@@ -65,32 +62,23 @@ def run(task: "Task", study: Study) -> None:
     write_forms(task.folder, table.name, [table])
 
 
-def peer_runs(study: Study) -> Collected:
+def peer_runs(study: Study, inputs: Mapping[str, Path] | None = None) -> Collected:
     """Shared SFT, the rivals and the peers, each of which every run is known."""
-    return load_methods(study, [START, *RIVALS, *_peers(study)])
+    return load_methods(study, [START, *RIVALS, *_peers(study)], inputs)
 
 
 def _peers(study: Study) -> list[str]:
     return [n for n, m in study.methods.items() if m.runs and m.role == "peer"]
 
 
-def archived(study: Study) -> dict[str, bytes]:
-    """Files of `peers/` as an archive keeps them; none without peers."""
-    runs = of_methods(peer_runs(study), _peers(study))
-    if not runs:
-        return {}
-    records = [{"method": m, "run": run, **runs.records[m, run]} for m, run in runs.records]
-    curves = runs.updates[[column for column in CURVES if column in runs.updates]]
-    return {
-        "predictions.parquet": runs.predictions.to_parquet(index=False),
-        "updates.parquet": curves.to_parquet(index=False),
-        "runs.json": json.dumps(records, indent=1).encode(),
-    }
+def build(study: Study, inputs: Mapping[str, Path] | None = None) -> Table | None:
+    """Every evaluated peer and its rivals; None without evaluated peers.
 
-
-def build(study: Study) -> Table | None:
-    """Every evaluated peer and its rivals; None without evaluated peers."""
-    runs = peer_runs(study)
+    Args:
+        study: the study.
+        inputs: of the table's job; the newest evaluations where not given.
+    """
+    runs = peer_runs(study, inputs)
     ready = runs.methods()
     peers = [name for name in _peers(study) if name in ready]
     if not peers:

@@ -1,6 +1,6 @@
 """Every consultation of a study that is kept: those of the evaluations, and samples of training.
 
-They are read from the runs' own files or, for want of those, from what is collected.
+They are read from the runs' own files.
 """
 
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from analysis.load import CasesById, known_runs, read_world, training_rows
+from analysis.load import CasesById, known_runs, read_world
 from analysis.transcripts.candidates import Groups, Trees, Value, continued
 from analysis.transcripts.exact import ExactValues
 from pcqc.evaluation.choice import MAIN
-from pcqc_study.finished_runs import Run
+from pcqc_study.runs import Run
 from pcqc_study.settings import Study
 
 TRAINING = "training"
@@ -103,13 +103,12 @@ def consultations(study: Study, held_at: list[Place]) -> Iterator[Consultation]:
         opening = opening_candidates(study, run)
         update = run.evaluation["update"]
         for place in benchmarks:
-            for row in run.dialogues(place.name):
+            for row in run.rows("evaluate", run.evaluation["benchmarks"][place.name]["dialogues"]):
                 states: list[dict | None] = [None] * len(row["turns"])
                 if states and place.name == study.development and row["case_id"] in opening:
                     states[0] = continued(opening[row["case_id"]], _value(place, row))
                 yield Consultation(run.method, run.run, update, place, row, states)
-        if not run.collected:
-            yield from _of_training(study, run.method, run.run, training)
+        yield from _of_training(study, run, training)
 
 
 def opening_candidates(study: Study, run: Run) -> dict[str, list[dict]]:
@@ -121,19 +120,19 @@ def opening_candidates(study: Study, run: Run) -> dict[str, list[dict]]:
     return {str(case_id): candidates.to_dict("records") for case_id, candidates in by_case}
 
 
-def _of_training(study: Study, method: str, run: str, place: Place) -> Iterator[Consultation]:
+def _of_training(study: Study, run: Run, place: Place) -> Iterator[Consultation]:
     """The consultations that were kept of a run's training."""
-    rows = training_rows(study, method, run)
-    sampled = rows.get("consultations.jsonl", [])
+    method = study.method(run.method)
+    sampled = list(run.rows("train", "consultations.jsonl"))
     kept = {(row["update"], row["case_id"]) for row in sampled}
-    compared: Groups | Trees = Groups(study.method(method), rows.get("candidate_groups.jsonl", ()))
-    if "trees" in study.method(method).records:
-        trees = rows.get("trees.jsonl", ())
+    compared: Groups | Trees = Groups(method, run.rows("train", "candidate_groups.jsonl"))
+    if "trees" in method.records:
+        trees = run.rows("train", "trees.jsonl")
         compared = Trees(row for row in trees if (row["update"], row["case_id"]) in kept)
     for row in sampled:
         value = _value(place, row)
         states = [compared.at(row, number, value) for number in range(len(row["turns"]))]
-        yield Consultation(method, run, row["update"], place, row, states)
+        yield Consultation(run.method, run.run, row["update"], place, row, states)
 
 
 def _value(place: Place, row: dict) -> Value:

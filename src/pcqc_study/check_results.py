@@ -1,7 +1,7 @@
 """What is checked before a workflow starts: altered results, and whether MLflow's store is lost."""
 
 from pcqc_base.system.manifest import accepted, mark, verify
-from pcqc_study.graph import Jobs
+from pcqc_study.graph import Jobs, is_archived
 from pcqc_study.kinds import IN_STORE
 from pcqc_study.mlflow_mirror.mlflow_store import is_lost
 from pcqc_study.settings import Study
@@ -26,6 +26,6 @@ def prepare_to_run(study: Study, writes: bool = True) -> None:
         verify(job.path)
         if writes and lost and job.kind in IN_STORE:
             job.marker.unlink(missing_ok=True)
-        elif writes:
+        elif writes and not is_archived(job):
             mark(job)
             accepted(job)

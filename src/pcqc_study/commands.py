@@ -105,37 +105,19 @@ def clean(study, remove, yes) -> None:
 @study
 @option("--from FOLDER", "of a bundle; results/archive by default", "folder")
 def restore(study, folder) -> None:
-    """Unpack a study's archive or bundle among the results."""
+    """Unpack a study's archive or bundle, and make what follows from its runs."""
     from analysis import archive, bundle
-    from pcqc_study.graph import Jobs
-    from pcqc_study.run_job import run_job
+    from pcqc_study.run_job import finish_restored
     from pcqc_study.settings.replicates import replicates
 
-    for path in bundle.restore(study, Path(folder or archive.ARCHIVES)):
-        show(f"{path}: restored")
-    for member in (study, *replicates(study)):
-        for job in Jobs(member).shared() if member.synthetic else ():
-            if job.kind == "clinic":  # the archive has no cases: they are drawn
-                show(f"{run_job(member, *job.name.split()).path}: drawn")
-        _finish_restored(member)
+    restored = bundle.restore(study, Path(folder or archive.ARCHIVES))
+    show(f"{study.results}: {len(restored)} results restored")
+    for member in (*replicates(study), study):  # the study's report shows its replicates
+        for job in finish_restored(member):
+            show(f"{job.path}: made")
     name = study.name
-    show(f"now `pcqc answer {name}`, `pcqc tables {name}`, `pcqc figures {name}` work; and")
-    show(f"`pcqc report {name}` makes the report")
-
-
-def _finish_restored(study) -> None:
-    """Mark what a bundle brought whole as made, and write its runs to MLflow's store here."""
-    from pcqc_base.system.manifest import mark
-    from pcqc_study.graph import Jobs
-    from pcqc_study.run_job import run_job
-
-    for job in Jobs(study).all():
-        if job.kind in ("mirror", "publish"):
-            if all(other.manifest.exists() for other in job.needs):
-                run_job(study, job.kind, *job.arguments)
-                show(f"{job.path}: in MLflow")
-        elif job.manifest.exists():
-            mark(job)
+    show(f"`pcqc answer {name}` says what it found; `snakemake --cores all METHOD --config")
+    show(f"study={name}` makes a method's runs again, with what an archive leaves out")
 
 
 @pcqc.command()

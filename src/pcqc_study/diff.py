@@ -8,7 +8,8 @@ from tabulate import tabulate
 from pcqc_base.errors import UserError, few
 from pcqc_study.explain import about, in_words
 from pcqc_study.fingerprint import word
-from pcqc_study.finished_runs import Run, compare, first_run, load
+from pcqc_study.finished_runs import Run, compare, load
+from pcqc_study.runs import first_run
 
 MOST = 3  # modules or inputs that are named; the rest is counted
 COLUMNS = ("cases", "A (%)", "B (%)", "A − B (pp)", "95% interval", "only A", "only B", "McNemar p")
@@ -23,15 +24,14 @@ def diff(a: str, b: str) -> dict[str, Any]:
 
     Returns:
         `a` and `b`: what each is; `differing`: see `Fingerprint.differences`, empty where a side
-        has no fingerprint; `accuracy`: benchmark -> the row of `compare`.
+        is a file; `accuracy`: benchmark -> the row of `compare`.
 
     Raises:
         UserError: no such run, or they were not evaluated on the same cases.
     """
     sides = {"a": _side(a), "b": _side(b)}
     data: dict[str, Any] = {key: _named(side) for key, side in sides.items()}
-    fingerprints = [side.fingerprint for side in sides.values() if isinstance(side, Run)]
-    both = [fingerprint for fingerprint in fingerprints if fingerprint]
+    both = [side.fingerprint for side in sides.values() if isinstance(side, Run)]
     data["differing"] = both[0].differences(both[1]) if len(both) == 2 else {}
     rows = compare(*sides.values())
     data["accuracy"] = rows.astype(object).where(rows.notna(), None).to_dict("index")

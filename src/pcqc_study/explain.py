@@ -90,7 +90,7 @@ def about(manifest: dict[str, Any]) -> dict[str, Any]:
     """Fingerprint, commit, time and totals of a finished result."""
     totals = manifest.get("totals")
     return {
-        **({"fingerprint": Fingerprint.of(manifest).short} if "fingerprint" in manifest else {}),
+        "fingerprint": Fingerprint.of(manifest).short,
         "commit": manifest["git_commit"],
         **{name: manifest[name] for name in ("finished", "updates", "ended") if name in manifest},
         **({"consultations": totals["trajectories"]} if totals else {}),
@@ -100,9 +100,7 @@ def about(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def in_words(about: Mapping[str, Any]) -> str:
     """What `about` returned, in a clause."""
-    text = f"commit {about['commit'][:10]}"
-    if "fingerprint" in about:
-        text = f"fingerprint {about['fingerprint']}, {text}, {about['finished']}"
+    text = f"fingerprint {about['fingerprint']}, commit {about['commit'][:10]}, {about['finished']}"
     if "ended" in about:
         text += f", {about['updates']} updates ({about['ended']})"
     if "consultations" in about:

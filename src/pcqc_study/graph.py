@@ -6,10 +6,10 @@ from typing import Any
 
 from pcqc_base.errors import UserError
 from pcqc_base.settings.method import method_module
-from pcqc_base.system.manifest import LATEST
+from pcqc_base.system.manifest import LATEST, left_out
 from pcqc_base.task import CHAT, DEEPSPEED, VLLM
 from pcqc_study.fingerprint import Job, Part
-from pcqc_study.kinds import KINDS, RUN
+from pcqc_study.kinds import CHECKPOINTS, KINDS, RUN
 from pcqc_study.settings.study import Study
 
 RIVALS = ("grpo", "pcqc")  # what published credits are compared with
@@ -34,6 +34,16 @@ def log_path(study: Study, kind: str, *names: str) -> Path:
         names: the job's arguments, and the name of its result's folder.
     """
     return study.results / "logs" / kind / f"{'-'.join(names)}.log"
+
+
+def is_archived(job: Job) -> bool:
+    """Whether an archive brought a result without the cases or weights that other jobs read.
+
+    The workflow takes it for made, but makes it again before a job that reads them.
+    """
+    if job.kind == "train" and (job.path / CHECKPOINTS).exists():
+        return False  # of a bundle, which has the selected checkpoint
+    return KINDS[job.kind].has_large and bool(left_out(job.path))
 
 
 class Jobs:
@@ -197,6 +207,13 @@ class Jobs:
                 yield from jobs
         for kind in ("collect", "report", "publish"):
             yield self.job(kind)
+
+    def every(self) -> Iterator[Job]:
+        """Jobs that make cases, models and runs, those on demand among them, in order."""
+        yield from self.shared()
+        for pair in self.runs():
+            yield from self.run(*pair)
+        yield from self.lost_points() if self.study.synthetic else ()
 
     def on_demand(self) -> Iterator[Job]:
         """Jobs of methods that `snakemake all` leaves out, and what is made of them."""

@@ -14,8 +14,6 @@ FINGERPRINT = option("--fingerprint DIGEST", "refuse to run with another than th
 # What some kinds have beside their arguments.
 OPTIONS = {
     "base": option("--download", "fetch what is missing from Hugging Face"),
-    "collect": option("--add", "join this machine's runs to those collected earlier"),
-    "mirror": option("--runs LETTERS", "these runs alone, e.g. A,B, of a study made in parts"),
 }
 
 
@@ -28,7 +26,7 @@ def _run(kind: Kind, study: str, fingerprint: str | None, **given: Any) -> None:
     # Before torch is imported: threads that wait must not keep a core from other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    from pcqc_study.run_job import mirror_some, run_job
+    from pcqc_study.run_job import run_job
     from pcqc_study.settings import load_study
 
     loaded = load_study(study)
@@ -39,12 +37,6 @@ def _run(kind: Kind, study: str, fingerprint: str | None, **given: Any) -> None:
         for source in loaded.pretrained.values():
             if source.revision:
                 download(source)
-    if given.get("add"):
-        from pcqc_study.mlflow_mirror.collect import add
-
-        return print(add(loaded))
-    if letters := given.get("runs"):
-        return mirror_some(loaded, values[0], letters.split(","))
     if not kind.shared_out:
         run_job(loaded, kind.name, *values, fingerprint=fingerprint)
         return

@@ -1,7 +1,7 @@
 """Runs one job of a study: checks that it may, calls its function, writes its manifest."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +11,11 @@ from pcqc.models.folder import require_docstrings
 from pcqc_base.errors import UserError
 from pcqc_base.system.manifest import (
     accepted,
+    adopt,
     begin,
     finish,
     hold_folder,
+    left_out,
     mark,
     remove_if_empty,
     verify,
@@ -22,10 +24,12 @@ from pcqc_base.system.processes import SINGLE_PROCESS, Processes
 from pcqc_base.task import Task, Where
 from pcqc_gpu.planning.memory import cache_tokens, roles_beside
 from pcqc_study.fingerprint import Job, input_paths
-from pcqc_study.graph import Jobs
+from pcqc_study.graph import RIVALS, Jobs, is_archived
 from pcqc_study.kinds import IN_STORE, KINDS
 from pcqc_study.kinds.runs import rollouts
-from pcqc_study.settings import Study
+from pcqc_study.settings import START, Study
+
+AGAIN = ".again"  # folder beside a result in which it is made once more
 
 
 def run_job(
@@ -37,21 +41,24 @@ def run_job(
 ) -> Job:
     """Run a job of a study unless its result is there; the job. See `perform`."""
     job = Jobs(study).job(kind, *arguments)
-    perform(job, lambda: _call(study, job, processes), fingerprint, processes)
+    perform(job, lambda job: _call(study, job, processes), fingerprint, processes)
     return job
 
 
 def perform(
     job: Job,
-    work: Callable[[], dict | None],
+    work: Callable[[Job], dict | None],
     fingerprint: str | None = None,
     processes: Processes = SINGLE_PROCESS,
 ) -> None:
     """Do a job's work unless its result is there, and write the manifest.
 
+    Where an archive brought the result without its large files, they are made again beside it, and
+    must be what its manifest says.
+
     Args:
         job: the job.
-        work: writes the result's files; returns entries of the manifest.
+        work: writes the files of a job's result; returns entries of the manifest.
         fingerprint: short digest of the fingerprint that the workflow planned.
         processes: that do the work together; the first writes the manifest.
 
@@ -67,6 +74,12 @@ def perform(
     with hold_folder(job) if processes.is_main else nullcontext():
         made = job.manifest.exists() and (job.marker.exists() or job.kind not in IN_STORE)
         if all(processes.gather(made)):
+            if any(processes.gather(bool(left_out(job.path)))):
+                again = replace(job, folder=job.folder / AGAIN)
+                perform(again, work, processes=processes)
+                if processes.is_main:
+                    adopt(job.path, again.path)
+                processes.barrier()
             if processes.is_main:
                 verify(job.path)
                 mark(job)
@@ -78,7 +91,7 @@ def perform(
             begin(job)
         processes.barrier()
         try:
-            summary = work()
+            summary = work(job)
         except UserError:
             if processes.is_main:
                 remove_if_empty(job)
@@ -88,18 +101,22 @@ def perform(
             mark(job)
 
 
-def mirror_some(study: Study, method: str, letters: Sequence[str]) -> None:
-    """Mirror some runs of a method: those that this machine has of a study made in parts.
-
-    Raises:
-        UserError: the method has no run of such a letter; as of `perform`.
-    """
-    job = Jobs(study).job("mirror", method)
-    for letter in letters:
-        study.require_run(method, letter)
-    inputs = {name: part for name, part in job.inputs.items() if name.split()[1] in letters}
-    job = replace(job, inputs=inputs)
-    perform(job, lambda: _call(study, job, SINGLE_PROCESS))
+def finish_restored(study: Study) -> Iterator[Job]:
+    """Mark the restored results of a study as made, and make what follows from them; such jobs."""
+    for job in Jobs(study).every():
+        if KINDS[job.kind].is_data and study.synthetic:
+            yield run_job(study, job.kind, *job.arguments)
+        elif job.manifest.exists() and not is_archived(job):
+            mark(job)
+    follow = [("mirror", name) for name, method in study.methods.items() if method.runs]
+    follow += [("collect",), ("lost_points_table",), ("peers",), ("report",), ("publish",)]
+    for kind, *arguments in follow:
+        if kind == "lost_points_table" and not study.synthetic:
+            continue
+        job = Jobs(study).job(kind, *arguments)
+        peers = {name for other in job.needs for name in other.arguments[:1]} - {START, *RIVALS}
+        if all(other.manifest.exists() for other in job.needs) and (kind != "peers" or peers):
+            yield run_job(study, kind, *arguments)
 
 
 def task_of(study: Study, job: Job) -> Task:

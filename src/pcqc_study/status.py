@@ -11,7 +11,7 @@ from typing import Any
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.locks import held
-from pcqc_base.system.manifest import lock, read_manifest
+from pcqc_base.system.manifest import left_out, lock, read_manifest
 from pcqc_study.explain import why
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, log_path
@@ -52,7 +52,8 @@ def status(study: Study, states: list[JobState] | None = None) -> dict[str, Any]
         states: its jobs', where the caller has looked already.
 
     Returns:
-        `study`; `jobs`: how many; by state how many of them; `seconds_left` of work, one job at a
+        `study`; `jobs`: how many; by state how many of them; `archived`: how many of the done were
+        restored without weights, cases or dialogues; `seconds_left` of work, one job at a
         time; `workflow_running`; `unfinished`: state, job and reason of each job that is not done;
         `report`: where it is, or None; `report_current`: whether it has all of today's results.
     """
@@ -63,6 +64,7 @@ def status(study: Study, states: list[JobState] | None = None) -> dict[str, Any]
         "study": study.name,
         "jobs": len(states),
         **counts,
+        "archived": sum(bool(left_out(s.job.path)) for s in states if s.state == "done"),
         "seconds_left": round(work_left(study, states)),
         "workflow_running": runs(study),
         "unfinished": [
@@ -103,6 +105,8 @@ def told(data: dict[str, Any]) -> str:
         ]
         if len(jobs) > MOST:
             lines.append(f"{name:8} and {len(jobs) - MOST} more")
+    if data["archived"]:
+        lines.append(f"archived {data['archived']} of the done, without weights or dialogues")
     old = "" if data["report_current"] else ", older than a result"
     made = f"{data['report']}{old}" if data["report"] else "not made yet"
     return "\n".join([*lines, f"report   {made}"])

@@ -46,7 +46,6 @@ COMMANDS = {
     "clinic paper train": "study 'paper' has no job 'clinic': its cases are real",
     "convert real-smoke medqaa": "'real-smoke' has no file 'medqaa'; did you mean 'medqa'?",
     "mirror real-smoke atpo": "atpo has no runs in study 'real-smoke'; name a method that has some",
-    "mirror clinic pcqc --runs A,Q": "pcqc has no run 'Q' in study 'clinic'; known are A, B, C",
     "select clinic grpo A --fingerprint 01234567": "settings or source changed since the",
     "diff a.parquet b.parquet": "a.parquet: no such file; name a Parquet file of predictions",
     "diff clinic/pcqc/A clinic/grpo/A": "study 'clinic' has no results here yet; `make results",

@@ -38,10 +38,13 @@ def finish_all(study: Study) -> None:
 
 
 def evaluated(study: Study, method: str, run: str, rows: list[dict], **entries) -> None:
-    """Write a run's evaluation: a row, as in `SCHEMA`, for each case of each benchmark."""
+    """Write a run's evaluation: a row, as in `SCHEMA`, for each case of each benchmark.
+
+    Dialogues lie in its folder, or there are none.
+    """
     folder, benchmarks = folder_of(study, "evaluate", method, run), {}
     for name in study.benchmarks:
-        benchmarks[name] = {"predictions": f"{name}.parquet"}
+        benchmarks[name] = {"predictions": f"{name}.parquet", "dialogues": f"{name}.jsonl"}
         own = [{**row, "method": method, "run": run} for row in rows if row["benchmark"] == name]
         write_table(folder / f"{name}.parquet", pa.Table.from_pylist(own, SCHEMA))
     finish_job(study, "evaluate", method, run, entries={"benchmarks": benchmarks, **entries})

@@ -1,4 +1,4 @@
-"""A collected study made in code: doctors of known skill see real clinic cases.
+"""A study made in code, evaluated and collected: doctors of known skill see real clinic cases.
 
 Each method has a share of good questions, a mean number of questions and a share of Bayes-optimal
 diagnoses, so that every table and figure has something to show, and the instrument's split of a
@@ -6,6 +6,8 @@ gain can be checked against the skills that made it.
 """
 
 import contextlib
+import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from hand_made import (
     clinic_file,
     concluded,
     dialogue,
+    evaluated,
     evaluation,
     finish_clinic,
     finish_job,
@@ -26,9 +29,11 @@ from hand_made import (
 from clinic_env.posterior import Values, posterior
 from clinic_env.world import World, ask, draw_patient, read_findings
 from pcqc.cases.case import Case, write_cases
+from pcqc.logged.updates import EVENTS, TIMES, apart
 from pcqc_base.settings import Method
-from pcqc_base.system.files import digest, write_json, write_jsonl
+from pcqc_base.system.files import write_json, write_jsonl
 from pcqc_clinic.world import as_case, make_world, save_world
+from pcqc_study.graph import Jobs
 from pcqc_study.settings import Study, load_study
 
 STUDY = Path(__file__).with_suffix(".yaml")
@@ -59,7 +64,8 @@ SKILLS = {
 def write_study(root: Path) -> Study:
     """Write `results/simulated/` below `root` and return the study; run with `root` as folder."""
     study = load_study(STUDY)
-    collected = root / folder_of(study, "collect")
+    jobs = Jobs(study)
+    collected = root / jobs.job("collect").path
     world = make_world(replace(study.clinic, diseases=8))
     save_world(world, root / clinic_file(study, "world"))
     rows, records = [], []
@@ -71,23 +77,56 @@ def write_study(root: Path) -> Study:
             rng = np.random.default_rng([list(study.methods).index(method), ord(run)])
             for benchmark, drawn in cases.items():
                 dialogues = [_consult(world, case, _skill(method), rng) for case in drawn]
-                path = collected / "dialogues" / method / run / f"{benchmark}.jsonl"
+                path = root / jobs.job("evaluate", method, run).path / f"{benchmark}.jsonl"
                 write_jsonl(path, dialogues)
                 labels = {"method": method, "run": run, "update": settings.updates}
                 rows += evaluation(dialogues, benchmark=benchmark, **labels).predictions
-            records.append(_record(study, method, run))
+            records.append(_record(jobs, method, run))
     for record in records:
         if (record["method"], record["run"]) in study.continued:
             place = collected / "continuation" / record["method"] / record["run"]
             record["continuation"] = _continue(place, world, cases[study.development], record)
     pd.DataFrame(rows).to_parquet(collected / "predictions.parquet")
-    _updates(study, world).to_parquet(collected / "updates.parquet")
+    updates = _updates(study, world)
+    updates.to_parquet(collected / "updates.parquet")
     _validations(study, rows).to_parquet(collected / "validations.parquet")
     write_json(collected / "runs.json", records)
     with contextlib.chdir(root):
         finish_clinic(study)
+        for kind in ("base", "sft"):
+            finish_job(study, kind)
+        for record in records:
+            _finish_run(study, record, rows, updates, collected)
         finish_job(study, "collect")
     return study
+
+
+def _finish_run(
+    study: Study, record: dict, rows: list[dict], updates: pd.DataFrame, collected: Path
+) -> None:
+    """Write the results of a run's jobs as they were collected."""
+    pair = record["method"], record["run"]
+    if record["training"]:
+        own = updates[(updates["method"] == pair[0]) & (updates["run"] == pair[1])]
+        events = json.loads(own.drop(columns=["method", "run"]).to_json(orient="records"))
+        for number, name in enumerate((EVENTS, TIMES)):
+            split = [apart({n: x for n, x in row.items() if x is not None}) for row in events]
+            write_jsonl(
+                folder_of(study, "train", *pair) / f"{name}.jsonl", [s[number] for s in split]
+            )
+        finish_job(study, "train", *pair, entries=record["training"])
+    write_json(folder_of(study, "select", *pair) / "selection.json", record["selection"])
+    finish_job(study, "select", *pair)
+    of_run = [row for row in rows if (row["method"], row["run"]) == pair]
+    evaluated(study, *pair, of_run, update=record["evaluation"]["update"])
+    if record.get("continuation"):
+        place, manifest = collected.joinpath("continuation", *pair), record["continuation"]
+        for kind, names in {"continuation": "*.parquet", "grounding": "*.csv"}.items():
+            folder = folder_of(study, kind, *pair)
+            folder.mkdir(parents=True)
+            for path in place.glob(names):
+                shutil.copy(path, folder)
+            finish_job(study, kind, *pair, entries=manifest if kind == "continuation" else None)
 
 
 def _compared(study: Study) -> dict[str, Method]:
@@ -194,7 +233,8 @@ def _candidates(
         )
 
 
-def _record(study: Study, method: str, run: str) -> dict:
+def _record(jobs: Jobs, method: str, run: str) -> dict:
+    study = jobs.study
     settings = study.methods[method]
     updates = settings.updates
     selected = {"update": updates, "accuracy": 0.8, "turns": 2.0}
@@ -207,7 +247,7 @@ def _record(study: Study, method: str, run: str) -> dict:
     return {
         "method": method,
         "run": run,
-        "fingerprint": digest([method, run])[:8],
+        "fingerprint": jobs.job("evaluate", method, run).path.name,
         "training": None if settings.kind == "sft" else training,
         "evaluation": common | {"update": updates, "benchmarks": {}},
         "selection": {

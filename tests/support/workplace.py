@@ -68,6 +68,9 @@ class Workplace:
                 shutil.copytree(ROOT / name, folder / name, ignore=ignored)
             else:
                 shutil.copy(ROOT / name, folder / name)
+        me = ("-c", "user.name=a", "-c", "user.email=a@b")  # archives hold runs of commits alone
+        for arguments in (("init", "-q"), ("add", "."), (*me, "commit", "-qm", "code")):
+            subprocess.run(["git", "-C", str(folder), *arguments], check=True)
 
     def _at(self, folder: Path) -> "Workplace":
         self.folder = folder

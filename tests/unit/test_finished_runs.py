@@ -1,13 +1,16 @@
-"""`import pcqc`: a finished run as data frames, from its own folders or from a collection."""
+"""`import pcqc`: a finished run as data frames, whole or as an archive has it."""
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import run_folders
 
 import pcqc
 from pcqc_base.errors import UserError
+from pcqc_base.system.manifest import LEFT_OUT
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +27,6 @@ def finished(tmp_path_factory):
 def run(finished, monkeypatch):
     monkeypatch.chdir(finished)
     return pcqc.load("results/clinic", "pcqc", "A")
-
-
-@pytest.fixture
-def archived(simulated_study, monkeypatch):
-    """A run of which only the collection is there."""
-    monkeypatch.chdir(simulated_study)
-    return pcqc.load("results/simulated", "pcqc", "A")
 
 
 def test_a_candidate_is_a_row_with_its_state_answer_and_credit(run):
@@ -98,18 +94,33 @@ def test_a_run_that_is_not_there_is_named_with_those_that_are(run, place, messag
     assert message in str(raised.value)
 
 
-def test_a_collection_stands_in_for_a_run_that_is_not_on_this_machine(archived):
-    assert archived.collected
-    assert archived.predictions()["method"].unique().tolist() == ["pcqc"]
-    assert archived.metrics()["kind"].tolist()[0] == "update"
-    continued = archived.continuation()
+def test_a_continuation_has_the_share_of_right_ends_of_each_candidate(simulated_study, monkeypatch):
+    monkeypatch.chdir(simulated_study)
+    continued = pcqc.load("results/simulated", "pcqc", "A").continuation()
     continued = continued[continued["set"] == "main"]
     state = continued[continued["case_id"] == continued["case_id"].iloc[0]]
     assert state["gain"].tolist() == pytest.approx(list(state["utility"] - state["baseline"]))
     assert state["success"].between(0, 1).all()
-    assert next(archived.dialogues())["turns"]
-    with pytest.raises(UserError, match=r"not collected; .* run\.continuation\(\)"):
-        archived.candidates()
+
+
+def test_what_an_archive_left_out_is_named_with_the_command_that_makes_it(
+    finished, tmp_path, monkeypatch
+):
+    shutil.copytree(finished / "results", tmp_path / "results", symlinks=True)
+    monkeypatch.chdir(tmp_path)
+    for kind, name in {"runs": "candidate_groups.jsonl", "evaluation": "clinic_wide.jsonl"}.items():
+        folder = (Path("results/clinic") / kind / "pcqc/A/latest").resolve()
+        (folder / name).unlink()
+        (folder / LEFT_OUT).write_text(f'["{name}"]')
+    run = pcqc.load("results/clinic", "pcqc", "A")
+    with pytest.raises(UserError, match=r"groups\.jsonl: is not in .*; `pcqc train clinic pcqc A`"):
+        run.candidates()
+    with pytest.raises(
+        UserError, match=r"wide\.jsonl: is not in .*; `pcqc evaluate clinic pcqc A`"
+    ):
+        list(run.dialogues("clinic_wide"))
+    assert {row["case_id"].split("-")[0] for row in run.dialogues()} == {"clinic_dev"}
+    assert len(run.predictions()) == 6
 
 
 def test_the_package_is_imported_without_what_is_slow_to_import():

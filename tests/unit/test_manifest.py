@@ -13,7 +13,16 @@ from hand_made import finish_all, finish_job
 from small_runs import small_study
 
 from pcqc_base.errors import UserError
-from pcqc_base.system.manifest import begin, checked, finish, hold_folder, read_manifest, verify
+from pcqc_base.system.manifest import (
+    LEFT_OUT,
+    MANIFEST,
+    begin,
+    checked,
+    finish,
+    hold_folder,
+    read_manifest,
+    verify,
+)
 from pcqc_study import fingerprint as fingerprint
 from pcqc_study.clean import listing, outdated, remove
 from pcqc_study.explain import accept, why
@@ -43,7 +52,7 @@ def test_inputs_are_told_apart_by_content(tmp_path):
 def made(job: Job, **texts: str) -> Job:
     """The job, done: files with their texts."""
 
-    def work():
+    def work(job):
         for name, text in texts.items():
             path = job.path / name.replace("__", "/")
             path.parent.mkdir(exist_ok=True)
@@ -74,20 +83,48 @@ def test_a_finished_result_has_a_manifest_and_is_never_written_again(tmp_path):
     assert (job.folder / "latest").resolve() == job.path
     own = [".made", "a", "manifest.json", "sub"]
     assert sorted(path.name for path in job.path.iterdir()) == own
-    perform(job, lambda: pytest.fail("it is made"))
+    perform(job, lambda job: pytest.fail("it is made"))
     other = made(make_job(tmp_path, number=2), a="3")
     assert other.path != job.path
     assert (job.folder / "latest").resolve() == other.path
     # Back to the first settings: what is there is taken, and `latest` names it.
-    perform(make_job(tmp_path), lambda: pytest.fail("it is there"))
+    perform(make_job(tmp_path), lambda job: pytest.fail("it is there"))
     assert (job.folder / "latest").resolve() == job.path
     assert (job.path / "a").read_text() == "1"
+
+
+def test_what_an_archive_left_out_is_named_made_again_and_compared(tmp_path):
+    job = made(make_job(tmp_path), a="1", sub__b="2")
+    manifest = (job.path / MANIFEST).read_bytes()
+
+    def leave_out():
+        (job.path / "sub" / "b").unlink()
+        (job.path / LEFT_OUT).write_text('["sub/b"]')
+
+    leave_out()
+    verify(job.path)
+    for path in (job.path / "sub" / "b", job.path / "sub", job.path):
+        with pytest.raises(UserError, match=r"b: is not in the archive .*; `pcqc first STUDY`"):
+            checked(path)
+    made(make_job(tmp_path), a="1", sub__b="2")
+    assert (job.path / "sub" / "b").read_text() == "2"
+    assert (job.path / MANIFEST).read_bytes() == manifest
+    assert {p.name for p in job.folder.iterdir() if not p.name.endswith(".lock")} <= {
+        *(job.path.name, "latest")
+    }
+    assert not (job.path / LEFT_OUT).exists()
+    perform(job, lambda job: pytest.fail("it is whole"))
+    leave_out()
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"b: made again it has other bytes .*; move .* away"):
+            made(make_job(tmp_path), a="1", sub__b="3")
+        assert not (job.path / "sub" / "b").exists()
 
 
 def test_an_unfinished_result_is_not_read_and_goes_on(tmp_path):
     job = make_job(tmp_path)
 
-    def stopped():
+    def stopped(job):
         (job.path / "half").write_text("x")
         raise KeyboardInterrupt
 
@@ -103,14 +140,14 @@ def test_an_unfinished_result_is_not_read_and_goes_on(tmp_path):
     assert manifest["begun"] == json.loads(begun)["begun"]
     # What it could go on from stays until a later start has seen the result accepted.
     assert (job.path / "state" / "step").exists()
-    perform(job, lambda: pytest.fail("it is made"))
+    perform(job, lambda job: pytest.fail("it is made"))
     assert not (job.path / "state").exists()
 
 
 def test_a_job_that_is_refused_leaves_nothing(tmp_path):
     job = make_job(tmp_path)
 
-    def refused():
+    def refused(job):
         raise UserError("no input")
 
     with pytest.raises(UserError, match="no input"):

@@ -14,7 +14,7 @@ from snakemake.cli import parse_args
 
 from pcqc_base.errors import UserError
 from pcqc_study.check_results import prepare_to_run
-from pcqc_study.graph import Jobs, log_path
+from pcqc_study.graph import Jobs, is_archived, log_path
 from pcqc_study.kinds import KINDS
 from pcqc_study.settings import load_study
 from pcqc_study.settings.replicates import replicates
@@ -121,6 +121,11 @@ def markers(jobs):
     return [ancient(str(job.marker)) for job in jobs]
 
 
+def here(jobs):
+    """Input: the same for a rule that reads no weights: what an archive brought without them is there."""
+    return markers(job for job in jobs if not (job.manifest.exists() and is_archived(job)))
+
+
 def of_run(kind):
     """Input: what a job of another kind made of the run that the rule's wildcards name."""
     return lambda wildcards: made(kind, wildcards.method, wildcards.run)
@@ -136,9 +141,14 @@ def given(*parts):
     return markers(part.job for every in parts for part in every.values())
 
 
+def jobs_of(methods):
+    """All jobs that these methods need."""
+    return [*JOBS.shared(), *(job for name in methods for job in JOBS.method(name))]
+
+
 def on_the_way(methods):
     """Input of a target: results of all jobs that these methods need."""
-    return markers([*JOBS.shared(), *(job for name in methods for job in JOBS.method(name))])
+    return here(jobs_of(methods))
 
 
 def shown(methods):

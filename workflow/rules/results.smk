@@ -3,7 +3,7 @@
 
 rule mirror:
     input:
-        runs=lambda wildcards: markers(JOBS.job("mirror", wildcards.method).needs),
+        runs=lambda wildcards: here(JOBS.job("mirror", wildcards.method).needs),
     output:
         result("mirror"),
     log:

@@ -31,7 +31,7 @@ rule train:
 
 rule select:
     input:
-        run=training,
+        run=lambda wildcards: here(JOBS.trained(wildcards.method, wildcards.run).values()),
     output:
         result("select"),
     log:

@@ -131,7 +131,7 @@ def _run(study: Study, name: str, run: str, file: Path | None, start: float) -> 
     job = Jobs(study).job("train", name, run)
     if file:
         job = replace(job, inputs={**job.inputs, "credit": file})
-    perform(job, lambda: training.run(task_of(study, job)))
+    perform(job, lambda job: training.run(task_of(study, job)))
     manifest = read_manifest(job.path)
     events = read_updates(*(job.path / f"{name}.jsonl" for name in (EVENTS, TIMES)))
     of_update = {event["update"]: event for event in events if event["kind"] == "update"}

@@ -28,11 +28,11 @@ def git_commit() -> str:
     """
     try:
         # An archive that was unpacked inside another repository is not of that one's commit.
-        if Path(_git("rev-parse", "--show-toplevel")).resolve() != ROOT:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != ROOT:
             return "unknown"
-        commit = _git("rev-parse", "HEAD")
-        changed = _git("status", "--porcelain", "-uno", "--", ".", ":!results")
-        changed += _git("ls-files", "-o", "--exclude-standard", "--", *CODE, ":!results")
+        commit = git("rev-parse", "HEAD")
+        changed = git("status", "--porcelain", "-uno", "--", ".", ":!results")
+        changed += git("ls-files", "-o", "--exclude-standard", "--", *CODE, ":!results")
         return f"{commit}+changes" if changed else commit
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
@@ -45,7 +45,7 @@ def git_commit() -> str:
         return "unknown"
 
 
-def _git(*arguments: str) -> str:
+def git(*arguments: str) -> str:
     """What git prints of the checkout alone, in English."""
     # A hook of git, for example, names the repository that it was called for.
     given = {n: v for n, v in os.environ.items() if n.startswith("GIT_CONFIG") or n[:4] != "GIT_"}

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 LATEST = "latest"
 MARKER = ".made"  # an empty file in the folder of a whole result
-LEFT_OUT = ".left_out"  # names of files that a bundle did not bring, as a JSON list
+LEFT_OUT = ".left_out"  # names of files that an archive or a bundle did not bring, as a JSON list
 STATE = "state"  # what an unfinished job goes on from
+UNLIKE = ("times.jsonl",)  # files in which equal runs differ
 REMEDY = "run the workflow again"
 
 
@@ -161,21 +162,53 @@ def verify(folder: Path) -> None:
     """
     files = read_manifest(folder)["files"]
     written = (folder / MANIFEST).stat().st_ctime_ns
-    note = folder / LEFT_OUT
-    left_out = read_json(note, list[str], f"remove {note}") if note.exists() else []
+    lacking = left_out(folder)
     for name, sha256 in files.items():
         path = folder / name
-        if name in left_out and not path.exists():
+        if name in lacking:
             continue
         # Clocks of file systems are coarse: a file as old as the manifest may be younger.
         if not path.is_file() or path.stat().st_ctime_ns >= written:
             _check(folder, name, sha256)
 
 
+def left_out(folder: Path) -> list[str]:
+    """Files of a result that its manifest names and that an archive or a bundle did not bring."""
+    note = folder / LEFT_OUT
+    names = read_json(note, list[str], f"remove {note}") if note.exists() else []
+    return [name for name in names if not (folder / name).exists()]
+
+
+def adopt(folder: Path, again: Path) -> None:
+    """Move what a result lacks to it from the same result made again, which then goes.
+
+    Raises:
+        UserError: the two have other files in common than those that are the same.
+    """
+    wanted, made = (read_manifest(path)["files"] for path in (folder, again))
+    for name, sha256 in wanted.items():
+        if name not in UNLIKE and made.get(name) != sha256:
+            whole = "/".join(folder.parts[:2])
+            raise UserError(
+                f"{folder / name}: made again it has other bytes than where it was archived "
+                f"(other code, or another type of processor?); move {whole} away and {REMEDY}"
+            )
+    for name in left_out(folder):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(again / name, folder / name)
+    (folder / LEFT_OUT).unlink(missing_ok=True)
+    shutil.rmtree(again.parent)
+
+
 def _check(folder: Path, name: str, sha256: str | None) -> None:
     path = folder / name
     if path.is_file() and sha256 and _sha256(path, path.stat().st_mtime_ns) == sha256:
         return
+    if name in left_out(folder):
+        kind, *arguments = read_manifest(folder)["fingerprint"]["job"].split()
+        study = folder.parts[1:2] if folder.parts[0] == "results" else ("STUDY",)
+        command = " ".join(["pcqc", kind, *study, *arguments])
+        raise UserError(f"{path}: is not in the archive of the study; `{command}` makes it")
     state = "altered since it was written" if path.is_file() else "missing"
     raise UserError(f"{path}: {state}; move {folder} away and {REMEDY}")
 

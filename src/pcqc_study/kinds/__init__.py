@@ -6,9 +6,9 @@ command line, the checks of settings and the workflow's rules are made from this
 """
 
 from pcqc_study.kinds import cases, runs, whole_study
-from pcqc_study.kinds.table import KINDS, RUN, Kind
+from pcqc_study.kinds.table import CHECKPOINTS, KINDS, RUN, Kind
 
-__all__ = ["IN_STORE", "KINDS", "RUN", "Kind", "cases", "runs", "whole_study"]
+__all__ = ["CHECKPOINTS", "IN_STORE", "KINDS", "RUN", "Kind", "cases", "runs", "whole_study"]
 
 # Their results are in MLflow's store too.
 IN_STORE = frozenset(name for name, of_name in KINDS.items() if of_name.in_store)

@@ -43,11 +43,22 @@ class Kind:
     in_store: bool = False
 
     @property
+    def is_data(self) -> bool:
+        """Whether its results are cases, or what is known of them."""
+        return self.folder.startswith("data")
+
+    @property
+    def has_large(self) -> bool:
+        """Whether other jobs read of its results what an archive leaves out."""
+        return self.is_data or self.name in ("base", "sft", "train")
+
+    @property
     def help(self) -> str:
         """The sentence for the command line, with arguments in capitals."""
         return self.sentence.format(**{name: name.upper() for name in self.arguments})
 
 
+CHECKPOINTS = "checkpoints"  # folder of a training's result
 KINDS: dict[str, Kind] = {}
 RUN = ("method", "run")
 

@@ -1,7 +1,6 @@
 """What the analysis reads is fetched from MLflow; every file's SHA-256 is checked."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +10,11 @@ from pcqc.evaluation.predictions import read_predictions, write_table
 from pcqc.logged.updates import EVENTS, TIMES, read_updates
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import read_json, sha256_file, write_json
-from pcqc_base.system.manifest import (
-    MANIFEST,
-    STATE,
-    begin,
-    finish,
-    hold_folder,
-    read_manifest,
-    write_manifest,
-)
+from pcqc_base.system.manifest import STATE, checked
 from pcqc_base.task import Task
-from pcqc_study.graph import Jobs, latest
-from pcqc_study.mlflow_mirror.finished import read_collected, read_record
-from pcqc_study.mlflow_mirror.join_collections import check_start, join, key
 from pcqc_study.mlflow_mirror.mlflow_store import Store, answering, linked, masked, open_store
 from pcqc_study.mlflow_mirror.values import is_number
-from pcqc_study.settings import START, Study
+from pcqc_study.settings import Study
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -39,60 +27,24 @@ NEEDED = (
         "training/times.jsonl",
         "training/validation/*.parquet",
     ),
-    *("evaluation/*", "continuation/*"),
+    *("evaluation/*.parquet", "evaluation/selection.json", "continuation/*"),
 )
 
 
 def run(task: Task, study: Study) -> None:
     """Gather what the analysis reads from MLflow's artifacts of every method of the study.
 
-    Equal artifacts give equal bytes.
+    Equal artifacts give equal bytes. Dialogues stay where the evaluation wrote them.
 
     Raises:
         UserError: a run is not mirrored; MLflow does not answer; an artifact is missing there or is
             not the file that was mirrored; a prediction file is damaged.
     """
-    _collect(study, task.folder, [])
-
-
-def add(study: Study) -> Path:
-    """Join this machine's runs to those that were collected earlier; the new collection.
-
-    Its manifest declares it equal to a collection of all runs, so that the report is made from it.
-
-    Raises:
-        UserError: nothing was collected earlier, or its runs start from another actor.
-    """
-    whole = Jobs(study).job("collect")
-    earlier = read_collected(study)
-    inputs = {
-        name: job for name, job in whole.inputs.items() if latest(study, "mirror", name).exists()
-    }
-    job = replace(whole, inputs={**inputs, "earlier": whole.latest / MANIFEST})
-    with hold_folder(job):
-        begin(job)
-        _collect(study, job.path, earlier)
-        finish(job, {})
-    manifest = read_manifest(job.path)
-    note = {whole.fingerprint.short: "the runs of this machine, joined to those collected earlier"}
-    write_manifest(job.path, {**manifest, "also_for": {**manifest["also_for"], **note}})
-    return job.path
-
-
-def _collect(study: Study, new: Path, earlier: list[dict]) -> None:
-    """Write a collection; runs of an earlier one, which is the newest on disk, are kept."""
-    remedy = f"check the store, then run `pcqc collect {study.name}` again"
-    with answering(study, remedy):
-        # Shared SFT is fetched in any case: it shows whether all runs start from one actor.
-        kept = {key(run) for run in earlier if run["method"] != START}
-        store = open_store(study)
-        runs = []
-        for name, method in study.methods.items():
-            if not method.on_demand:
-                letters = [run for run in method.runs if (name, run) not in kept]
-                runs += _fetch(store, study, name, letters, new)
-        if earlier:
-            check_start(study, earlier, runs)
+    new = task.folder
+    with answering(study, f"check the store, then run `pcqc collect {study.name}` again"):
+        store, runs = open_store(study), []
+        for method, mirrored in task.inputs.items():
+            runs += _fetch(store, study, method, mirrored, new)
         _write_predictions(new, study, runs)
         _write_validations(new, runs)
         _write_updates(new, runs)
@@ -103,8 +55,6 @@ def _collect(study: Study, new: Path, earlier: list[dict]) -> None:
                 shutil.rmtree(target, ignore_errors=True)  # of a collection that was cut short
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.move(_fetched(new, run) / "continuation", target)
-        if earlier:
-            runs = join(study, earlier, runs, new)
         write_json(new / "runs.json", runs)
 
 
@@ -113,24 +63,16 @@ def _fetched(new: Path, run: dict) -> Path:
     return new / STATE / "fetched" / run["method"] / run["run"]
 
 
-def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) -> list[dict]:
-    """Fetch runs of a method; their entries in runs.json.
+def _fetch(store: Store, study: Study, method: str, mirrored: Path, new: Path) -> list[dict]:
+    """Fetch the runs of a method; their entries in runs.json.
 
     Each file must have the SHA-256 that the method's record has for it.
     """
-    if not runs:
-        return []
-    mirror = f"run `pcqc mirror {study.name} {method}`"
-    path = latest(study, "mirror", method) / "record.json"
-    if not path.exists():
-        raise UserError(f"{method} is not in MLflow yet ({path} is missing); {mirror} first")
-    record = read_record(study, method)
+    record = read_json(checked(mirrored / "record.json"))
     # What is mirrored is not mirrored again while its record is there.
-    again = f"remove {path.parents[1]} and {mirror}"
+    again = f"remove {mirrored.parent} and run `pcqc mirror {study.name} {method}`"
     entries = []
-    for run in runs:
-        if run not in record:
-            raise UserError(f"run {run} of {method} is not in MLflow yet; {mirror} first")
+    for run in study.methods[method].runs:
         folder = new / STATE / "fetched" / method / run
         _fetch_artifacts(store, f"run {run} of {method}", record[run], folder, again)
         entries.append(
@@ -195,7 +137,7 @@ def _download(store: Store, run: "Run", artifact: str, folder: Path, again: str)
 
 
 def _write_predictions(new: Path, study: Study, runs: list[dict]) -> None:
-    """Gather all predictions into one table and all dialogues into one folder.
+    """Gather all predictions into one table.
 
     Runs, their updates and benchmarks come in the study's order. Predictions of `also_evaluate`
     have a table of their own.
@@ -221,9 +163,6 @@ def _write_predictions(new: Path, study: Study, runs: list[dict]) -> None:
                         "evaluate again"
                     )
                 (selected if evaluated is run["evaluation"] else further).append(table)
-                dialogues = new / "dialogues" / run["method"] / run["run"] / benchmark["dialogues"]
-                dialogues.parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(folder / benchmark["dialogues"], dialogues)
     write_table(new / "predictions.parquet", pyarrow.concat_tables(selected))
     if further:
         write_table(new / "further_updates.parquet", pyarrow.concat_tables(further))

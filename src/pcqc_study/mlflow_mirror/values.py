@@ -9,7 +9,7 @@ from typing import Any
 
 from pcqc.logged.updates import EVENTS, TIMES, joined
 from pcqc_base.system.files import digest
-from pcqc_study.fingerprint import flat
+from pcqc_study.fingerprint import Fingerprint, flat
 from pcqc_study.mlflow_mirror.finished import FinishedRun, milliseconds
 from pcqc_study.settings import Study
 
@@ -59,16 +59,16 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
             if result := manifest["benchmarks"].get(benchmark):
                 for name in ("accuracy", "turns", "actor_tokens"):
                     yield f"{group}/{benchmark}/{name}", float(result[name]), update, duration
-    if run.continuation:
-        for name, value in run.continuation["success"].items():
-            yield f"continuation/{name}", float(value), run.continuation["update"], duration
+    if run.continued:
+        for name, value in run.continued["success"].items():
+            yield f"continuation/{name}", float(value), run.continued["update"], duration
     if run.training:
         for name, value in run.training["totals"].items():
             yield f"totals/{name}", float(value), run.training["updates"], duration
     for name in ("accuracy", "turns", "actor_tokens") if run.at_start else ():
         yield f"{PREFIXES['validation']}{name}", float(run.at_start[name]), 0, 0
     elapsed = 0
-    rows = (run.rows(f"training/{name}.jsonl") for name in (EVENTS, TIMES))
+    rows = (run.rows("train", f"{name}.jsonl") for name in (EVENTS, TIMES))
     for event in joined(*rows):
         elapsed = max(elapsed, milliseconds(event["time"]) - run.started)
         for name, value in of_event(event):
@@ -126,7 +126,7 @@ def tags(run: FinishedRun) -> dict[str, str]:
         "mlflow.source.git.commit": commit,
         "contents": run.contents,
         "transcripts": run.transcripts,
-        "fingerprint": run.fingerprint,
+        "fingerprint": Fingerprint.of(run.evaluation).short,
     }
     if run.training:
         values["selected_update"] = run.evaluation["update"]

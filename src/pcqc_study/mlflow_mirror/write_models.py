@@ -5,7 +5,7 @@ the alias of that version. Weights stay where the run wrote them: a version name
 """
 
 from pcqc_study.mlflow_mirror import notes
-from pcqc_study.mlflow_mirror.finished import FinishedRun, selected_weights
+from pcqc_study.mlflow_mirror.finished import FinishedRun
 from pcqc_study.mlflow_mirror.mlflow_store import Store, artifacts
 
 
@@ -15,7 +15,7 @@ def register(store: Store, run: FinishedRun, run_id: str) -> None:
     Nothing is registered where a server keeps the artifacts, which cannot read this machine's disk,
     or where the weights were removed.
     """
-    folder = selected_weights(run)
+    folder = run.weights
     if artifacts(run.study) is None or folder is None:
         return
     client, name, source = store.client, f"{run.study.name}-{run.method}", folder.resolve().as_uri()

@@ -4,14 +4,17 @@ A run is in MLflow once: it is recognised by its tag `contents`. Writing a run t
 nothing, and `FINISHED` is set last; so the next mirror completes a run that a kill cut short.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import starmap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc_base.system.files import write_json
 from pcqc_base.task import Task
+from pcqc_study.fingerprint import Fingerprint
 from pcqc_study.mlflow_mirror import notes, page, values, write_models
-from pcqc_study.mlflow_mirror.finished import FinishedRun, read_finished
+from pcqc_study.mlflow_mirror.finished import FinishedRun
 from pcqc_study.mlflow_mirror.mlflow_store import (
     Store,
     answering,
@@ -43,8 +46,16 @@ def run(task: Task, study: Study) -> None:
             answer within the study's time-out. Calling again completes what was begun.
     """
     (method,) = task.arguments
-    letters = [name.split()[1] for name in task.inputs if name.startswith("evaluate ")]
-    finished = [read_finished(study, method, letter) for letter in letters]
+    folders: dict[str, dict[str, Path]] = defaultdict(dict)  # letter -> kind of job -> result
+    for name, folder in task.inputs.items():
+        kind, letter = name.split()
+        folders[letter][kind] = folder
+    finished = [
+        FinishedRun(study.results, method, letter, of_run, study)
+        for letter, of_run in folders.items()
+    ]
+    for run in finished:
+        _ = run.files  # altered ones are refused before anything is written
     remedy = f"the run's files are complete, rerun `pcqc mirror {study.name} {method}`"
     prepare(study)
     with answering(study, remedy):
@@ -63,7 +74,7 @@ def run(task: Task, study: Study) -> None:
     # No id of MLflow's: a store that is lost and written again has others.
     record = {
         run.run: {
-            "fingerprint": run.fingerprint,
+            "fingerprint": Fingerprint.of(run.evaluation).short,
             "contents": run.contents,
             "artifacts": run.sha256,
         }

@@ -6,15 +6,11 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 from digests import digests
-from hand_made import finish_job
-from helpers import changed
 from tracked import collect, ids, mirror
 
 from pcqc_base.errors import UserError
-from pcqc_base.system.files import read_json, write_json
 from pcqc_base.system.manifest import MANIFEST, MARKER, STATE
 from pcqc_study.graph import latest
-from pcqc_study.mlflow_mirror.collect import add
 from pcqc_study.mlflow_mirror.mlflow_store import open_store
 from pcqc_study.run_job import run_job
 
@@ -64,11 +60,7 @@ def test_the_analysis_gets_what_the_runs_wrote(mirrored):
     assert runs[0]["training"] is None
     assert runs[1]["training"]["totals"]["trajectories"] == 64
     assert runs[1]["selection"]["selected"]["update"] == 4
-    dialogue = collected / "dialogues" / "pcqc" / "C" / "clinic_wide.jsonl"
-    original = mirrored.results / "evaluation" / "pcqc" / "C" / "latest" / "clinic_wide.jsonl"
-    assert dialogue.read_bytes() == original.read_bytes()
     assert sorted({p.name for p in collected.iterdir()} - {MARKER, STATE}) == [
-        "dialogues",
         "manifest.json",
         "predictions.parquet",
         "runs.json",
@@ -108,36 +100,3 @@ def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):
     shutil.rmtree(folder)
     run_job(mirrored, "mirror", "pcqc")
     assert tree(collect(mirrored)) == before
-
-
-def with_letters(study, letters):
-    """The study with these runs of PCQC."""
-    return changed(study, "methods.pcqc.runs", tuple(letters))
-
-
-def test_runs_of_two_machines_are_put_together(mirrored):
-    whole = tree(collect(mirrored))
-    collect(with_letters(mirrored, "AC"))
-    mirror(mirrored, "pcqc", "AB")
-    assert tree(add(mirrored)) == whole
-    # One that neither has is named.
-    before = tree(collect(with_letters(mirrored, "A")))
-    mirror(mirrored, "pcqc", "C")
-    with pytest.raises(UserError, match="run B of pcqc is not in MLflow yet"):
-        add(mirrored)
-    assert tree(latest(mirrored, "collect")) == before
-
-
-def test_runs_of_another_actor_or_without_shared_sft_are_not_added(mirrored):
-    folder = collect(mirrored)
-    runs = read_json(folder / "runs.json")
-    runs[0]["evaluation"]["checkpoint"] = "another"
-    write_json(folder / "runs.json", runs)
-    finish_job(mirrored, "collect")
-    before = tree(folder)
-    with pytest.raises(UserError, match="its runs start from another actor than those of this"):
-        add(mirrored)
-    assert tree(folder) == before
-    (mirrored.results / "tracking" / "shared_sft" / "latest").unlink()
-    with pytest.raises(UserError, match="run `pcqc mirror clinic shared_sft` first"):
-        add(mirrored)

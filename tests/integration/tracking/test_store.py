@@ -12,12 +12,11 @@ import pytest
 from damage import follow
 from helpers import free_port
 from run_folders import make_study, write_study
-from tracked import ids, mirror
+from tracked import ids, mirror, read_record
 
 from pcqc_base.errors import UserError
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
-from pcqc_study.mlflow_mirror.finished import read_record
 from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, is_lost, masked, open_store
 from pcqc_study.mlflow_mirror.prepare import prepare
 from pcqc_study.run_job import run_job

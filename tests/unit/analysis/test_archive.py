@@ -1,4 +1,4 @@
-"""What a study collected is packed for git, and unpacked to the same tables."""
+"""A study's runs are packed for git, and unpacked to the same tables."""
 
 import json
 import re
@@ -8,19 +8,23 @@ from pathlib import Path
 
 import pytest
 import simulated
+from digests import digests
 from hand_made import evaluated, finish_job, folder_of
 
-from analysis import archive, bundle, figures, paper, report, tables, transcripts
+from analysis import archive, bundle, tables, transcripts
 from analysis.copied_tables import EXCERPT, asked_for, copy_tables
 from analysis.formats import render
-from analysis.load import load, peers_folder
+from analysis.load import load
 from analysis.tables import peers
 from analysis.tables_and_figures import FORMS
+from analysis.tar_files import packed as tar_of
+from analysis.tar_files import unpack
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
-from pcqc_base.system.files import write_jsonl
+from pcqc_base.system.files import sha256_file, write_jsonl
+from pcqc_base.system.manifest import LEFT_OUT, MANIFEST, is_result, read_manifest
 from pcqc_study.graph import Jobs, latest
-from pcqc_study.run_job import run_job
+from pcqc_study.run_job import finish_restored, run_job
 from pcqc_study.settings import load_study
 from pcqc_study.settings.replicates import replicates
 
@@ -31,7 +35,7 @@ NUMBER = re.compile(r"[+−]?\d[\d,.]*\d")
 @pytest.fixture
 def packed(collected, tmp_path):
     """The simulated study's archive."""
-    (path,) = archive.write(collected.study, tmp_path / "archive")
+    (path,) = archive.write(collected.study, tmp_path / "archive", released=False)
     return path
 
 
@@ -44,35 +48,54 @@ def elsewhere(packed, study_folder, tmp_path, monkeypatch):
     return simulated.load_study(simulated.STUDY)
 
 
-def drawn(study, names=("claims", "main_accuracy", "question_quality", "continuation")):
-    collected = load(study)
-    return [render("md", [tables.build(name, collected)]) for name in names]
-
-
-def test_a_restored_study_has_the_same_tables(collected, packed, study_folder, request):
-    study, before = collected.study, drawn(collected.study)
-    again = packed.read_bytes()
-    assert archive.write(study, packed.parent) == [packed]
+def test_a_restored_study_has_the_same_files_without_models_and_most_dialogues(
+    collected, packed, study_folder, request
+):
+    study, again = collected.study, packed.read_bytes()
+    assert archive.write(study, packed.parent, released=False) == [packed]
     assert packed.read_bytes() == again
+    before = digests(study.results)
     request.getfixturevalue("elsewhere")
-    (restored,) = archive.restore(study, packed.parent)
-    assert restored == latest(study, "collect").resolve().relative_to(Path.cwd())
-    assert drawn(study) == before
-    dialogues = {path.stem for path in latest(study, "collect").rglob("*.jsonl")}
-    assert dialogues == {study.development}
+    restored = bundle.restore(study, packed.parent)
+    kinds = {path.parts[2] for path in restored}
+    others = {"data", "models", "selection", "continuation", "grounding"}
+    assert kinds == {"runs", "evaluation", *others}
+    after = {n: sha256 for n, sha256 in digests(study.results).items() if LEFT_OUT not in n}
+    assert after == {name: before[name] for name in after}
+    held = {path.stem for path in (study.results / "evaluation").rglob("*.jsonl")}
+    assert held == {study.development}
 
 
-def test_a_restored_study_has_its_consultations_on_the_development_benchmark(packed, elsewhere):
-    archive.restore(elsewhere, packed.parent)
+def test_a_restored_study_has_its_consultations_on_the_development_benchmark(
+    collected, packed, elsewhere
+):
+    bundle.restore(elsewhere, packed.parent)
     listed = transcripts.write(elsewhere, elsewhere.results).parent / "data" / "list.js"
     listed = json.loads(listed.read_text(encoding="utf-8").removeprefix('arrived("list",')[:-3])
     held_at = {listed["places"][place][0] for place in listed["rows"]["place"]}
     assert held_at == {elsewhere.development}
-    runs = load(elsewhere)
-    known = [(name, run) for name in runs.methods() for run in runs.runs(name)]
+    known = [(name, run) for name in collected.methods() for run in collected.runs(name)]
     assert sorted((name, run) for name, _, run in listed["runs"]) == sorted(known)
-    cases = runs.number_of_cases(elsewhere.development)
+    cases = collected.number_of_cases(elsewhere.development)
     assert len(listed["rows"]["case"]) == cases * len(known)
+
+
+@pytest.mark.parametrize(
+    ("commit", "words"),
+    [
+        ("unknown", "which is no commit of this repository"),
+        ("0" * 40, "which is no commit of this repository"),
+        ("e87196ef+changes", "with changes that no commit has; commit, and make it again"),
+    ],
+)
+def test_runs_of_code_that_no_commit_has_are_not_archived(
+    collected, packed, monkeypatch, commit, words
+):
+    before, read = packed.read_bytes(), archive.read_manifest
+    monkeypatch.setattr(archive, "read_manifest", lambda f: read(f) | {"git_commit": commit})
+    with pytest.raises(UserError, match=re.escape(f"was made at {commit}, {words}")):
+        archive.write(collected.study, packed.parent)
+    assert packed.read_bytes() == before
 
 
 def evaluate(study, name, like):
@@ -100,24 +123,19 @@ def test_peers_are_kept_and_compared_with_what_was_collected(
     evaluate(study, "c3", like="pcqc")
     before = render("md", [peers.build(study)])
     assert before.count("C3") == 1
-    (path,) = archive.write(study, tmp_path / "archive")
+    (path,) = archive.write(study, tmp_path / "archive", released=False)
     data = f"results/{study.name}/data"
     shutil.copytree(first / data, tmp_path / "elsewhere" / data, symlinks=True)
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert archive.restore(study, path.parent)[1:] == [peers_folder(study)]
-    assert render("md", [peers.build(study)]) == before
+    bundle.restore(study, path.parent)
+    assert "C3" in render("md", [peers.build(study)])
     again = path.read_bytes()
-    assert archive.write(study, path.parent) == [path]
+    assert archive.write(study, path.parent, released=False) == [path]
     assert path.read_bytes() == again
     other = replace(study.method("c3"), beta=0.5)
     shutil.rmtree(study.results)
     with pytest.raises(UserError, match=r"other settings \(train c3 A: method"):
-        archive.restore(replace(study, methods={**study.methods, "c3": other}), path.parent)
-
-
-def test_what_is_there_is_not_overwritten(collected, packed):
-    with pytest.raises(UserError, match="holds runs of this machine; move it away to restore"):
-        archive.restore(collected.study, packed.parent)
+        bundle.restore(replace(study, methods={**study.methods, "c3": other}), path.parent)
 
 
 def test_other_settings_are_named(packed, elsewhere):
@@ -126,22 +144,16 @@ def test_other_settings_are_named(packed, elsewhere):
     changed = replace(study, methods=methods, sft=replace(study.sft, seed=99))
     text = r"sft: sft.seed, train pcqc A: method.beta, train pcqc B: method.beta, .*\); run"
     with pytest.raises(UserError, match=text):
-        archive.restore(changed, packed.parent)
-    assert not latest(study, "collect").exists()
+        bundle.restore(changed, packed.parent)
+    assert not latest(study, "evaluate", "pcqc", "A").exists()
 
 
 def test_a_run_that_the_study_has_got_since_may_be_added(packed, elsewhere):
     study = elsewhere
     more = replace(study.method("pcqc"), runs=(*study.method("pcqc").runs, "D"))
-    archive.restore(replace(study, methods={**study.methods, "pcqc": more}), packed.parent)
-    fewer = replace(study.method("pcqc"), runs=("A",))
-    shutil.rmtree(study.results / "collected")
-    with pytest.raises(UserError, match=r"other settings \(.*train pcqc B, train pcqc C\); run"):
-        archive.restore(replace(study, methods={**study.methods, "pcqc": fewer}), packed.parent)
-
-
-def holding(name):
-    return b"".join(archive.packed({name: b"", archive.SETTINGS: b"{}"}))
+    more = replace(study, methods={**study.methods, "pcqc": more})
+    bundle.restore(more, packed.parent)
+    assert [n for n in "ABCD" if Jobs(more).job("train", "pcqc", n).manifest.exists()] == [*"ABC"]
 
 
 @pytest.mark.parametrize(
@@ -150,21 +162,21 @@ def holding(name):
         (lambda path: path.unlink(), "no archive of 'simulated'; `pcqc restore simulated --from"),
         (lambda path: path.write_bytes(path.read_bytes()[:-999]), "damaged"),
         (lambda path: path.write_bytes(b"nothing"), "damaged"),
-        (lambda path: path.write_bytes(holding("../a")), "holds files that lie elsewhere"),
+        (lambda path: path.write_bytes(tar_of({"../a": b""})), "holds files that lie elsewhere"),
     ],
 )
 def test_a_damaged_archive_is_refused(packed, elsewhere, change, message):
     change(packed)
     with pytest.raises(UserError, match=re.escape(message)):
-        archive.restore(elsewhere, packed.parent)
-    assert not latest(elsewhere, "collect").exists()
+        bundle.restore(elsewhere, packed.parent)
+    assert not latest(elsewhere, "evaluate", "pcqc", "A").exists()
 
 
 def test_a_folder_without_the_archive_leads_to_the_option_that_names_another(packed, elsewhere):
     with pytest.raises(UserError, match="`pcqc restore simulated --from FOLDER` reads another"):
         bundle.restore(elsewhere, Path("nowhere"))
     assert bundle.restore(elsewhere, packed.parent)
-    assert latest(elsewhere, "collect").exists()
+    assert latest(elsewhere, "evaluate", "pcqc", "A").exists()
 
 
 def test_variations_of_a_bundle_are_recorded_unless_there_are_others(
@@ -185,15 +197,13 @@ def test_variations_of_a_bundle_are_recorded_unless_there_are_others(
 def test_a_study_in_which_nothing_is_trained_has_a_report_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = load_study("clinic-expert")
-    archive.restore(study)
-    for name in Jobs(study).drawn():
-        run_job(study, "clinic", name)
+    bundle.restore(study)
     monkeypatch.setitem(FORMS, "figure", ("svg",))  # the one that the report shows
-    collected, folder = load(study), tmp_path / "drawn"
-    written = [*tables.write(collected, folder), *figures.write(collected, folder)]
-    assert not any("curves" in path.name for path in written)
-    assert "Shared SFT" in report.write(collected, folder).read_text()
-    assert all(path.exists() for path in paper.write(collected, folder))
+    assert [job.kind for job in finish_restored(study)][-2:] == ["report", "publish"]
+    folder = latest(study, "report")
+    assert not list(folder.rglob("*curves*"))
+    assert "Shared SFT" in (folder / "report.html").read_text()
+    assert (folder / "paper.tex").exists()
 
 
 LARGE = "clinic-full.tar.xz"
@@ -203,24 +213,41 @@ ARCHIVED = [
 ]
 
 
+# Of before `pcqc archive` took runs of commits alone: name -> SHA-256, until they are made again.
+EARLIER: dict[str, str] = {}
+
+
 @pytest.mark.parametrize("path", ARCHIVED)
-def test_the_pages_tables_are_drawn_again_from_their_archive(
-    path, tmp_path, monkeypatch, draw_clinic
-):
+def test_each_archived_run_is_of_a_commit_of_this_repository(path, tmp_path):
+    """So its code can be checked out; git is asked."""
+    if EARLIER.get(path.name) == sha256_file(path):
+        pytest.xfail("its runs were made from changes that no commit has; archive the study again")
+    assert path.name not in EARLIER, "it was made again; take it out of EARLIER"
+    unpack(path, tmp_path)
+    manifests = [p for p in tmp_path.rglob(MANIFEST) if is_result(p.parent)]
+    commits = {read_manifest(p.parent)["git_commit"] for p in manifests}
+    assert commits
+    assert {commit: archive.without_commit(commit) for commit in commits} == dict.fromkeys(
+        commits, ""
+    )
+
+
+@pytest.mark.parametrize("path", ARCHIVED)
+def test_the_pages_tables_are_drawn_again_from_their_archive(path, tmp_path, monkeypatch):
     """README and docs show what today's code makes of the archived runs, to the last digit."""
     monkeypatch.chdir(tmp_path)
     study = load_study(path.name.removesuffix(".tar.xz"))
-    archive.restore(study)
+    bundle.restore(study)
     shown, excerpts = asked_for(study), list(EXCERPT.findall(PAGES))
     excerpts = [(name, rows) for of, name, rows in excerpts if of == study.name]
     if not shown:  # of a replicate, whose runs stand in the tables of the study that names it
         return
-    draw_clinic(study)
-    for other in replicates(study):
-        for name in Jobs(study).drawn():
-            mine, theirs = (Jobs(each).job("clinic", name) for each in (study, other))
-            assert mine.fingerprint == theirs.fingerprint  # so the cases are the same
-            shutil.copytree(mine.folder, theirs.folder, symlinks=True)
+    for member in (study, *replicates(study)):
+        for name in Jobs(member).drawn():
+            run_job(member, "clinic", name)
+        for name in Jobs(member).methods:
+            run_job(member, "mirror", name)
+        run_job(member, "collect")
     names = {name for names in shown.values() for name in names} | {name for name, _ in excerpts}
     tables.write(load(study), tmp_path, sorted(names - {"peers"}))
     if "peers" in names:

@@ -129,7 +129,7 @@ def test_a_tar_that_fills_the_disk_is_refused_before_it_does(tmp_path, monkeypat
 def clone(collected, tmp_path, monkeypatch):
     """An empty working directory, and a folder that a stranger fills beside the study's archive."""
     folder = tmp_path / "bundle"
-    archive.write(collected.study, folder)
+    archive.write(collected.study, folder, released=False)
     (tmp_path / "clone").mkdir()
     monkeypatch.chdir(tmp_path / "clone")
     monkeypatch.setattr(bundle, "ROOT", tmp_path / "clone")

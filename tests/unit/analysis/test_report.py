@@ -136,8 +136,8 @@ def test_report_leads_to_consultations_of_training_where_they_are_here(
     collected, report_text, reported, monkeypatch
 ):
     link = "transcripts/index.html#place=training&amp;compared=yes"
-    assert link not in report_text  # of this study nothing but the collection is here
-    monkeypatch.setattr("analysis.report.sections.evaluated_methods", lambda study: ["pcqc"])
+    assert link not in report_text  # of this study's training metrics alone are here
+    monkeypatch.setattr("analysis.report.sections._has_training", lambda study: True)
     assert link in report.build(collected, reported)
 
 
