@@ -181,8 +181,6 @@ def _stray(folder: Path, name: Path, studies: Collection[str]) -> str:
 
 def refuse_others(unpacked: Path, target: Path) -> None:
     """UserError where another result stands in the place of one, or is newer."""
-    if target.exists() and target.parts[2] == KINDS["mirror"].folder:
-        return  # it is of the store here
     newest = target.with_name(LATEST)
     drawn = target.parts[2] == KINDS["report"].folder  # a newer one stays
     other = newest.exists() and newest.resolve() != target.resolve() and not drawn

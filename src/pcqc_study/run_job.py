@@ -74,12 +74,7 @@ def perform(
     with hold_folder(job) if processes.is_main else nullcontext():
         made = job.manifest.exists() and (job.marker.exists() or job.kind not in IN_STORE)
         if all(processes.gather(made)):
-            if any(processes.gather(bool(left_out(job.path)))):
-                again = replace(job, folder=job.folder / AGAIN)
-                perform(again, work, processes=processes)
-                if processes.is_main:
-                    adopt(job.path, again.path)
-                processes.barrier()
+            _make_whole(job, work, processes)
             if processes.is_main:
                 verify(job.path)
                 mark(job)
@@ -99,6 +94,17 @@ def perform(
         if processes.is_main:
             finish(job, summary or {})
             mark(job)
+
+
+def _make_whole(job: Job, work: Callable[[Job], dict | None], processes: Processes) -> None:
+    """Make what an archive left out of a result: the job runs once more, beside it."""
+    if not any(processes.gather(bool(left_out(job.path)))):
+        return
+    again = replace(job, folder=job.folder / AGAIN)
+    perform(again, work, processes=processes)
+    if processes.is_main:
+        adopt(job.path, again.path)
+    processes.barrier()
 
 
 def finish_restored(study: Study) -> Iterator[Job]:
