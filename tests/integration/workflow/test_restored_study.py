@@ -52,7 +52,7 @@ def test_its_tables_and_its_figures_are_those_of_the_study(mini, restored):
 def test_what_the_archive_left_out_is_named_and_a_method_is_made_again_by_a_word(mini, restored):
     """Its numbers are compared with those of the archive."""
     line = complaint(restored.run(restored.command("consult", STUDY, "pcqc", "A")))
-    assert "is not in the archive of the study; `pcqc sft clinic-mini` makes it" in line
+    assert "is not in the archive of the study; `pcqc train clinic-mini pcqc A` makes it" in line
     restored.make("grpo")
     for folder in ("models/base/latest", "models/sft/latest", "runs/grpo/B/latest"):
         again, original = (
