@@ -162,7 +162,10 @@ def test_a_run_that_the_study_has_got_since_may_be_added(packed, elsewhere):
         (lambda path: path.unlink(), "no archive of 'simulated'; `pcqc restore simulated --from"),
         (lambda path: path.write_bytes(path.read_bytes()[:-999]), "damaged"),
         (lambda path: path.write_bytes(b"nothing"), "damaged"),
-        (lambda path: path.write_bytes(tar_of({"../a": b""})), "holds files that lie elsewhere"),
+        (
+            lambda path: path.write_bytes(b"".join(tar_of({"../a": b""}))),
+            "holds files that lie elsewhere",
+        ),
     ],
 )
 def test_a_damaged_archive_is_refused(packed, elsewhere, change, message):
