@@ -12,7 +12,8 @@ A finished run as data frames, and two runs against each other:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pcqc_study.finished_runs import Run, compare, load
+    from pcqc_study.paired import compare
+    from pcqc_study.runs import Run, load
 
 __all__ = ["Run", "compare", "load"]
 
@@ -23,9 +24,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """What `pcqc_study.finished_runs` has, imported with pandas when it is first asked for."""
+    """What `pcqc_study` has of these, imported with pandas when it is first asked for."""
     if name in __all__:
-        from pcqc_study import finished_runs
+        from pcqc_study import paired, runs
 
-        return getattr(finished_runs, name)
+        return getattr(paired if name == "compare" else runs, name)
     raise AttributeError(f"module 'pcqc' has no attribute '{name}'")

@@ -8,8 +8,8 @@ from tabulate import tabulate
 from pcqc_base.errors import UserError, few
 from pcqc_study.explain import about, in_words
 from pcqc_study.fingerprint import word
-from pcqc_study.finished_runs import Run, compare, load
-from pcqc_study.runs import first_run
+from pcqc_study.paired import compare
+from pcqc_study.runs import Run, first_run, load
 
 MOST = 3  # modules or inputs that are named; the rest is counted
 COLUMNS = ("cases", "A (%)", "B (%)", "A − B (pp)", "95% interval", "only A", "only B", "McNemar p")

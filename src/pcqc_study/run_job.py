@@ -114,7 +114,9 @@ def finish_restored(study: Study) -> Iterator[Job]:
             yield run_job(study, job.kind, *job.arguments)
         elif job.manifest.exists() and not is_archived(job):
             mark(job)
-    follow = [("mirror", name) for name, method in study.methods.items() if method.runs]
+    follow: list[tuple[str, ...]] = [
+        ("mirror", name) for name, method in study.methods.items() if method.runs
+    ]
     follow += [("collect",), ("lost_points_table",), ("peers",), ("report",), ("publish",)]
     for kind, *arguments in follow:
         if kind == "lost_points_table" and not study.synthetic:

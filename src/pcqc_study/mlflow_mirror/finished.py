@@ -67,7 +67,7 @@ class FinishedRun(Run):
         Raises:
             UserError: a file is not the one that its manifest describes.
         """
-        files = {}
+        files: dict[str, Path] = {}
         for kind, place in PLACES.items():
             if kind not in self.folders:
                 continue

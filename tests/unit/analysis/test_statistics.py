@@ -7,9 +7,8 @@ from scipy import stats
 
 from analysis.statistics.estimates import average_over_benchmarks, over_runs
 from pcqc_base.errors import UserError
-from pcqc_study.finished_runs import compare
 from pcqc_study.intervals_over_cases import resampled_means
-from pcqc_study.paired import paired_comparison
+from pcqc_study.paired import compare, paired_comparison
 
 
 @pytest.fixture

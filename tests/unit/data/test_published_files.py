@@ -11,7 +11,7 @@ from data_prep.parts import SPACES, SYNONYM
 from data_prep.sources import load_sources
 from pcqc.cases.prompts import actor_prompt
 from pcqc_base.system.files import read_json, sha256_file
-from pcqc_study.finished_runs import compare
+from pcqc_study.paired import compare
 
 FILES = {
     "medqa": ("atpo/medqa_test_dataset.jsonl", 1268),
