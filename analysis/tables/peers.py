@@ -48,7 +48,6 @@ COLUMNS = (
     Column("front", "Front", numeric=False),
 )
 QUALITY = "best_questions"  # that the clinic knows of each validation
-# What an archive keeps of the peers' updates: what this table reads.
 
 
 def run(task: "Task", study: Study) -> None:

@@ -1,4 +1,4 @@
-"""A finished run, read from the results of its jobs: what `import pcqc` offers.
+"""A finished run, read from the results of its jobs: `Run` and `load` of `import pcqc`.
 
 Status, MLflow, the analysis and packages read runs through this module. A file that an archive left
 out is named, with the command that makes it.

@@ -111,6 +111,7 @@ def evaluate(study, name, like):
         events = json.loads(events.drop(columns=["method", "run"]).to_json(orient="records"))
         write_jsonl(folder_of(study, "train", name, run) / "events.jsonl", events)
         finish_job(study, "train", name, run, entries=record["training"])
+        finish_job(study, "select", name, run)
 
 
 def test_peers_are_kept_and_compared_with_what_was_collected(
