@@ -1,6 +1,7 @@
 """Runs one job of a study: checks that it may, calls its function, writes its manifest."""
 
 import importlib
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -98,12 +99,15 @@ def perform(
 
 def _make_whole(job: Job, work: Callable[[Job], dict | None], processes: Processes) -> None:
     """Make what an archive left out of a result: the job runs once more, beside it."""
-    if not any(processes.gather(bool(left_out(job.path)))):
-        return
     again = replace(job, folder=job.folder / AGAIN)
-    perform(again, work, processes=processes)
+    if any(processes.gather(bool(left_out(job.path)))):
+        # Where it is made, a process was killed while it moved files from there.
+        if not all(processes.gather(again.manifest.exists())):
+            perform(again, work, processes=processes)
+        if processes.is_main:
+            adopt(job.path, again.path)
     if processes.is_main:
-        adopt(job.path, again.path)
+        shutil.rmtree(again.folder, ignore_errors=True)
     processes.barrier()
 
 

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import damage
 import numpy as np
 import pytest
+from digests import digests
 from hand_made import finish_all, finish_job
 from small_runs import small_study
 
@@ -119,6 +121,29 @@ def test_what_an_archive_left_out_is_named_made_again_and_compared(tmp_path):
         with pytest.raises(UserError, match=r"b: made again it has other bytes .*; move .* away"):
             made(make_job(tmp_path), a="1", sub__b="3")
         assert not (job.path / "sub" / "b").exists()
+
+
+def test_a_kill_while_what_was_left_out_is_moved_loses_nothing(tmp_path, monkeypatch):
+    job = made(make_job(tmp_path), a="1", sub__b="2", sub__c="3")
+    before = digests(job.path)
+    for name in "bc":
+        (job.path / "sub" / name).unlink()
+    (job.path / LEFT_OUT).write_text('["sub/b", "sub/c"]')
+    moved = os.replace
+
+    def killed_at_c(source, target):
+        if Path(target) == job.path / "sub" / "c":
+            raise KeyboardInterrupt
+        moved(source, target)
+
+    monkeypatch.setattr(os, "replace", killed_at_c)
+    with pytest.raises(KeyboardInterrupt):
+        made(make_job(tmp_path), a="1", sub__b="2", sub__c="3")
+    monkeypatch.undo()
+    assert (job.path / "sub" / "b").exists()
+    perform(make_job(tmp_path), lambda job: pytest.fail("it was made again already"))
+    assert digests(job.path) == before
+    assert not list(job.folder.glob(".again*"))
 
 
 def test_an_unfinished_result_is_not_read_and_goes_on(tmp_path):

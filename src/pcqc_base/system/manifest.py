@@ -180,7 +180,7 @@ def left_out(folder: Path) -> list[str]:
 
 
 def adopt(folder: Path, again: Path) -> None:
-    """Move what a result lacks to it from the same result made again, which then goes.
+    """Move what a result lacks to it from the same result made again.
 
     Raises:
         UserError: the two have other files in common than those that are the same.
@@ -197,7 +197,6 @@ def adopt(folder: Path, again: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         os.replace(again / name, folder / name)
     (folder / LEFT_OUT).unlink(missing_ok=True)
-    shutil.rmtree(again.parent)
 
 
 def _check(folder: Path, name: str, sha256: str | None) -> None:
