@@ -2,8 +2,9 @@
 
 `results/archive/STUDY.tar.xz` holds results as they lie below `results/`: of each run its metrics,
 validations, selection, predictions and dialogues on the development benchmark (no table or figure
-asks for others), and what was continued and judged. Models, cases and all other dialogues are left
-out; manifests name them with their SHA-256. What follows from runs is made where it is restored.
+asks for others), and what was continued and judged; of the base models their shapes, by which FLOPs
+are counted. Weights, cases and all other dialogues are left out; manifests name them with their
+SHA-256. What follows from runs is made where it is restored.
 Equal results give equal bytes. A release carries more: see `analysis.bundle`.
 """
 
@@ -32,6 +33,7 @@ from pcqc_study.settings.replicates import replicates
 RESULTS = Path("results")
 ARCHIVES = ROOT / RESULTS / "archive"
 MODELS = ("base", "sft")  # kinds of jobs whose results are models
+CONFIG = "config.json"  # of a model: its shape
 MOST = 6  # differing settings that are named; the rest is counted
 ROWS = (EVENTS, TIMES, "losses")  # files of rows that are small
 
@@ -92,7 +94,9 @@ def small(study: Study, job: Job) -> Callable[[str], bool]:
 
     def is_small(name: str) -> bool:
         path = PurePosixPath(name)
-        if (job.kind in MODELS and len(path.parts) > 1) or name.startswith(f"{CHECKPOINTS}/"):
+        if job.kind in MODELS and len(path.parts) > 1:
+            return job.kind == "base" and path.name == CONFIG
+        if name.startswith(f"{CHECKPOINTS}/"):
             return False
         return path.suffix != ".jsonl" or path.stem in rows
 

@@ -13,8 +13,8 @@ from digests import digests
 from kills import essence, unstarted
 from workplace import RUNS, STUDY, complaint
 
-from pcqc_base.system.files import read_json
-from pcqc_base.system.manifest import LEFT_OUT, MANIFEST, MARKER
+from pcqc_base.system.files import digest, read_json
+from pcqc_base.system.manifest import LEFT_OUT, MANIFEST, MARKER, write_manifest
 from pcqc_study.cli import main
 
 PART, SUMS = f"{STUDY}.results-1.tar.xz", f"{STUDY}.SHA256SUMS"
@@ -62,8 +62,10 @@ def test_an_empty_clone_draws_the_same_bytes(mini, bundle):
 
 def compared(results):
     """Digest of each file; of manifests that a clone writes itself, what is no time."""
-    own = {n: v for n, v in essence(results).items() if n.startswith("data/")}
-    kept = digests(results) | {n: v for n, v in own.items() if Path(n).name == MANIFEST}
+    made_here = ("collected/", "published/")
+    own = {n: v for n, v in essence(results).items() if n.startswith(made_here)}
+    kept = {n: v for n, v in digests(results).items() if "state" not in Path(n).parts}
+    kept |= {n: v for n, v in own.items() if Path(n).name == MANIFEST}
     return {n: v for n, v in kept.items() if not n.startswith("tracking/")}
 
 
@@ -156,8 +158,11 @@ def test_runs_of_this_machine_stay(bundle, capsys):
     folder = RESULTS / "runs/pcqc/A"
     latest = (folder / "latest").resolve()
     (folder / "latest").unlink()
-    latest.rename(folder / "0123abcd")
-    (folder / "latest").symlink_to("0123abcd")
+    manifest = json.loads((latest / MANIFEST).read_text())
+    manifest["fingerprint"]["settings"]["seed"] = 99
+    name = digest(manifest["fingerprint"])[:8]
+    write_manifest(latest.rename(folder / name), manifest)
+    (folder / "latest").symlink_to(name)
     before = digests(RESULTS)
     assert restore(bundle) == 2
     assert "other runs are here; move them away to restore" in capsys.readouterr().err
