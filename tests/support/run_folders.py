@@ -36,13 +36,14 @@ def _case(source: str, number: int) -> Case:
 
 
 def make_study(tracking: Tracking | None = None, **changes) -> Study:
-    """The clinic with two benchmarks; results lie below the working directory."""
+    """The clinic with two benchmarks and nothing continued, below the working directory."""
     clinic = dataclasses.replace(load_study(simulated.STUDY), name="clinic")
     names = ["clinic_dev", "clinic_wide"]
     return dataclasses.replace(
         clinic,
         benchmarks={name: clinic.benchmarks[name] for name in names},
         tracking=tracking or Tracking(),
+        continuation=None,
         **changes,
     )
 

@@ -104,7 +104,7 @@ class FinishedRun(Run):
     def weights(self) -> Path | None:
         """Folder of the selected checkpoint; None where its weights are not here."""
         update = self.evaluation["update"]
-        if not update:
+        if not (update and self.training):
             folder = Jobs(self.study).job("sft").path / "actor"
         else:
             folder = self.folders["train"] / CHECKPOINTS / f"{update:06d}"
