@@ -34,7 +34,7 @@ NOTEBOOK := .venv/notebook
 STUDIED := results/site/study/results/clinic-full/report.html
 
 .DEFAULT_GOAL := help
-.PHONY: help env gpu results bundle test test-slow test-numerical test-runner test-long bench lint ui notebook site lock clean
+.PHONY: help env gpu trackers results bundle test test-slow test-numerical test-runner test-long bench lint ui notebook site lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ $(TRITON): $(PACKAGES) requirements/triton.txt
 
 gpu: env ## replace vLLM's CPU build in .venv by the one for NVIDIA GPUs
 	.venv/bin/python requirements/install.py --gpu
+
+trackers: env ## add the trackers that a study may report to: W&B, trackio, TensorBoard
+	.venv/bin/python requirements/install.py --trackers
 
 results: env ## run a study up to its report, or with SET a variation beside its method; after a stop, go on
 ifeq ($(SET),)
@@ -140,7 +143,7 @@ site: env $(SPHINX) $(STUDIED) ## build the site of these pages in results/site/
 	PYTHONPATH=.venv/site python -m sphinx --quiet --fail-on-warning --keep-going -b html -d results/site/cache -c docs/site . results/site/html
 	cp results/site/html/README.html results/site/html/index.html
 
-lock: env ## rewrite requirements/lock.txt and site.txt from the .in files
+lock: env ## rewrite requirements/lock.txt, site.txt and trackers.txt from the .in files
 	.venv/bin/python requirements/install.py --relock
 
 clean: ## remove .venv, caches and every result but the archive

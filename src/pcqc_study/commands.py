@@ -158,10 +158,28 @@ def status(study, as_json, watch) -> None:
 @pcqc.command()
 @study
 def follow(study) -> None:
-    """Send MLflow the curves of running trainings until the workflow has ended."""
-    from pcqc_study.mlflow_mirror.write_curves import follow
+    """Send MLflow the curves of running trainings, and other trackers finished runs too.
+
+    MLflow has finished runs from the workflow; others (`tracking.report_to`) from here: what they
+    lack is sent when the workflow has ended, or at once where none is running.
+    """
+    from pcqc_study.follow import follow
 
     follow(study)
+
+
+@pcqc.command()
+@of_a_run
+@argument("repository", "of Hugging Face, as me/pcqc-clinic; made private where it is missing")
+@option("--public", "make a missing repository public")
+def push(study, method, run, repository, public) -> None:
+    """Put a run's selected checkpoint, with a card, in a Hugging Face repository.
+
+    The token comes from the environment variable HF_TOKEN and is written nowhere.
+    """
+    from pcqc_study.push import push
+
+    show(push(study, method, run, repository, public))
 
 
 @pcqc.command()

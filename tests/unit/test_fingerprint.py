@@ -16,7 +16,7 @@ from pcqc_study import source_digests
 from pcqc_study.fingerprint import FIRST, Fingerprint, as_json, first_default
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds.runs import rollouts
-from pcqc_study.settings import load_study
+from pcqc_study.settings import Tracking, load_study
 from pcqc_study.source_digests import module_digests
 
 PLAIN = """import os
@@ -179,6 +179,14 @@ def test_where_a_job_runs_changes_none(clinic):
     assert placed.placement
     spread = replace(placed.placement, learner=replace(placed.placement.learner, devices=(0, 1, 2)))
     assert changed(fingerprints(placed), replace(placed, placement=spread)) == {"report", "publish"}
+
+
+def test_who_is_told_of_runs_changes_none(clinic):
+    told = replace(clinic, tracking=Tracking(report_to=("wandb",)))
+    assert told.to_dict()["tracking"]["report_to"] == ("wandb",)
+    assert changed(fingerprints(clinic), told) == set()
+    for kind in ("peers", "lost_points_table"):
+        assert Jobs(told).job(kind).fingerprint == Jobs(clinic).job(kind).fingerprint
 
 
 ENTERED = {

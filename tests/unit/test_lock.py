@@ -105,6 +105,19 @@ def test_what_builds_the_site_has_the_locks_versions_and_is_no_part_of_it():
     assert {name: site[name] for name in shared} == {name: LOCK[name] for name in shared}
 
 
+def test_trackers_are_beside_the_lock_and_leave_its_versions():
+    trackers = {canonicalize_name(e.name): pinned(e) for e in requirements("trackers.txt")}
+    asked = {canonicalize_name(e.name): pinned(e) for e in requirements("trackers.in")}
+    assert asked.items() <= trackers.items()
+    assert not trackers.keys() & LOCK.keys()
+    text = (ROOT / "requirements/trackers.txt").read_text()
+    assert all("--hash=sha256:" in installer().entry(text, name) for name in trackers)
+    both = "absl-py==2 \\\n    --hash=sha256:a\ntorch==2.13.0\n    # via x\nwandb==1\n"
+    assert installer().beside(both, "torch==2.13.0\n") == both.replace(
+        "torch==2.13.0\n    # via x\n", ""
+    )
+
+
 def test_this_environment_is_the_lock():
     installed = {name: Version(package.version).public for name, package in INSTALLED.items()}
     if "vllm" in installed:  # `make gpu` put it in the place of the other

@@ -13,7 +13,7 @@ from clinic_env.world import COMPLAINTS, FINDINGS
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.kinds import KINDS
-from pcqc_study.settings import Study, load_study, tracking_uri
+from pcqc_study.settings import Study, load_study, report_to, tracking_uri
 from pcqc_study.settings.consistency import TARGETS
 
 STUDIES = sorted(path.stem for path in (ROOT / "config" / "studies").glob("*.yaml"))
@@ -111,6 +111,9 @@ servers | {patient: {url: "http://h?token=secret"}} | without user, password or 
 tracking.uri | 'sqlite:///results/' | must be sqlite:///FILE
 tracking.uri | postgresql://u:secret@h/db | without user, password or query
 tracking.uri | https://u:secret@h | MLFLOW_TRACKING_USERNAME
+tracking.report_to | [wandb, trackoi] | no tracker 'trackoi'; did you mean 'trackio'?
+tracking.report_to | wandb | must be a list, not 'wandb'
+tracking.report_too | [wandb] | unknown setting; did you mean 'report_to'?
 also_evaluate | {pcqcc: [30]} | no method 'pcqcc'; did you mean 'pcqc'?
 also_evaluate | {pcqc: [7]} | no checkpoint at update 7; they are every rl.checkpoint_every (6)
 also_evaluate | {pcqc: [45]} | no checkpoint at update 45
@@ -252,6 +255,21 @@ def test_the_environment_names_the_tracking_store(load, monkeypatch):
     assert tracking_uri(load()) == "sqlite:///results/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
     assert tracking_uri(load()) == "http://127.0.0.1:5000"
+
+
+def test_the_environment_names_the_trackers(load, monkeypatch):
+    monkeypatch.delenv("PCQC_REPORT_TO", raising=False)
+    assert report_to(load()) == []
+    study = load({"tracking.report_to": ["wandb", "trackio"]})
+    assert report_to(study) == ["wandb", "trackio"]
+    for given, names in (("tensorboard", ["tensorboard"]), ("wandb, wandb", ["wandb"]), ("", [])):
+        monkeypatch.setenv("PCQC_REPORT_TO", given)
+        assert report_to(study) == names
+    monkeypatch.setenv("PCQC_REPORT_TO", "wandbb")
+    with pytest.raises(
+        UserError, match="PCQC_REPORT_TO: no tracker 'wandbb'; did you mean 'wandb'"
+    ):
+        report_to(study)
 
 
 def numbers(hint, path):

@@ -31,7 +31,7 @@ def lost_points_table(jobs: "Jobs") -> Given:
         job = type(jobs)(other).job("lost_points_table")
         if job.manifest.exists():
             inputs[f"replicate {other.name}"] = job
-    return Settings(study=jobs.study.to_dict()), inputs
+    return _all_of(jobs.study), inputs
 
 
 @kind(
@@ -89,7 +89,7 @@ def report(jobs: "Jobs") -> Given:
         inputs[LOST_POINTS] = lost
     templates = [p for p in (ROOT / "analysis").rglob("*") if p.suffix in TEMPLATES]
     inputs |= {f"template {p.name}": p for p in sorted(templates)}
-    return Settings(study=study.to_dict()), inputs
+    return _all_of(study), inputs
 
 
 @kind(
@@ -109,7 +109,7 @@ def peers(jobs: "Jobs") -> Given:
         coming = "peers" in jobs.wanted or job.manifest.exists()
         if method in (START, *jobs.compared) and coming:
             inputs[f"evaluate {method} {run}"] = job
-    return Settings(study=jobs.study.to_dict()), inputs
+    return _all_of(jobs.study), inputs
 
 
 @kind(
@@ -122,6 +122,13 @@ def peers(jobs: "Jobs") -> Given:
 def publish(jobs: "Jobs") -> Given:
     study = jobs.study
     return _store(study, study.title), {"report": jobs.job("report")}
+
+
+def _all_of(study: "Study") -> Settings:
+    """All settings of a study, but who is told of its runs: that changes no table."""
+    settings = study.to_dict()
+    del settings["tracking"]["report_to"]
+    return Settings(study=settings)
 
 
 def _store(study: "Study", title: str) -> Settings:

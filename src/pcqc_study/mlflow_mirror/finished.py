@@ -37,18 +37,8 @@ class FinishedRun(Run):
 
     @cached_property
     def at_start(self) -> dict:
-        """How Shared SFT, from which training starts, did on the development benchmark.
-
-        Empty where the run is not trained or Shared SFT is not evaluated yet, which the mirror does
-        not wait for.
-        """
-        letters = self.study.methods[START].runs
-        if not self.training or not letters:
-            return {}
-        job = Jobs(self.study).job("evaluate", START, letters[0])
-        if not job.manifest.exists():
-            return {}
-        return read_manifest(job.path)["benchmarks"].get(self.study.development, {})
+        """How Shared SFT, from which training starts, did; empty where the run is not trained."""
+        return at_start(self.study) if self.training else {}
 
     @property
     def started(self) -> int:
@@ -109,6 +99,20 @@ class FinishedRun(Run):
         else:
             folder = self.folders["train"] / CHECKPOINTS / f"{update:06d}"
         return folder if folder.is_dir() else None
+
+
+def at_start(study: Study) -> dict:
+    """How Shared SFT did on the development benchmark.
+
+    Empty where it is not evaluated yet, which nobody who asks waits for.
+    """
+    letters = study.methods[START].runs
+    if not letters:
+        return {}
+    job = Jobs(study).job("evaluate", START, letters[0])
+    if not job.manifest.exists():
+        return {}
+    return read_manifest(job.path)["benchmarks"].get(study.development, {})
 
 
 def milliseconds(time_stamp: str) -> int:

@@ -27,14 +27,14 @@ medicine.
 def of_study(study: Study) -> str:
     """What the experiment holds and where to look."""
     methods = "\n".join(
-        f"- **{_plain(method.title)}** (`{name}`): {clause(study, method)}"
+        f"- **{plain(method.title)}** (`{name}`): {clause(study, method)}"
         for name, method in study.methods.items()
     )
     benchmarks = "\n".join(
-        f"- {_plain(benchmark.title)} (`{name}`): {benchmark.role.replace('_', ' ')}"
+        f"- {plain(benchmark.title)} (`{name}`): {benchmark.role.replace('_', ' ')}"
         for name, benchmark in study.benchmarks.items()
     )
-    return f"""{_plain(study.title)}: each method is a parent run, each of its seeds a child run.
+    return f"""{plain(study.title)}: each method is a parent run, each of its seeds a child run.
 {SYNTHETIC if study.synthetic else ""}
 {methods}
 
@@ -51,7 +51,7 @@ was replaced by a later run of the same method and seed (`superseded_by`); no ta
 
 def of_report(study: Study) -> str:
     """What the run with the study's report holds, and how to open it."""
-    return f"""`report.html` opens with the conclusion of {_plain(study.title)}; `tables/` and
+    return f"""`report.html` opens with the conclusion of {plain(study.title)}; `tables/` and
 `figures/` have its parts. `transcripts/` has every consultation, to filter and compare: download
 the folder and open `index.html`, or open `{study.results}/transcripts/index.html` where the study
 was run.
@@ -62,9 +62,9 @@ def of_method(study: Study, method: str, experiment_id: str, runs: Mapping[str, 
     """What the method does, and where the page of each run is; `runs`: letter -> id in MLflow."""
     settings = study.method(method)
     pages = ", ".join(f"[{run}]({page.address(experiment_id, runs[run])})" for run in runs)
-    return f"""**Its runs, each on one page**: {pages} ({_plain(page.has(study))})
+    return f"""**Its runs, each on one page**: {pages} ({plain(page.has(study))})
 
-{_plain(settings.title)}: {clause(study, settings)}. The numbers here are means over these runs.
+{plain(settings.title)}: {clause(study, settings)}. The numbers here are means over these runs.
 """
 
 
@@ -75,16 +75,16 @@ def of_run(run: FinishedRun, info: "RunInfo") -> str:
     if run.training:
         checkpoint = (
             f"The checkpoint of update {run.evaluation['update']} of {run.training['updates']} was "
-            f"chosen on {_plain(study.benchmarks[study.development].title)}; "
+            f"chosen on {plain(study.benchmarks[study.development].title)}; "
             f"{len(run.selection['rejected'])} were rejected, for the reasons in "
             "`evaluation/selection.json`."
         )
     own = (info.experiment_id, info.run_id)
     whole, curves = page.address(*own), page.address(*own, "model-metrics")
     # Of a long description the interface shows the beginning alone.
-    return f"""**[The run on one page]({whole})** ({_plain(page.has(study))}). [Curves]({curves})
+    return f"""**[The run on one page]({whole})** ({plain(page.has(study))}). [Curves]({curves})
 
-{_plain(method.title)}, seed {run.study.seed(run.run)}: {clause(study, method)}.
+{plain(method.title)}, seed {run.study.seed(run.run)}: {clause(study, method)}.
 {checkpoint}
 {SYNTHETIC if study.synthetic else ""}
 Whole consultations, where the study was run: `{run.transcripts}`
@@ -94,12 +94,12 @@ Whole consultations, where the study was run: `{run.transcripts}`
 def of_model(run: FinishedRun) -> str:
     """What the versions of a method's registered model are."""
     title, of = run.study.method(run.method).title, run.study.title
-    return f"{_plain(title)} of {_plain(of)}: each version is the selected checkpoint of one run."
+    return f"{plain(title)} of {plain(of)}: each version is the selected checkpoint of one run."
 
 
 def of_checkpoint(run: FinishedRun, folder: str, name: str) -> str:
     """What a selected checkpoint is and how to load it."""
-    return f"""{_plain(run.title)}, update {run.evaluation["update"]}. For research on training
+    return f"""{plain(run.title)}, update {run.evaluation["update"]}. For research on training
 methods; not for medical use. Load it where the study was run:
 
     AutoModelForCausalLM.from_pretrained("{folder}")
@@ -112,12 +112,12 @@ methods; not for medical use. Load it where the study was run:
 
 def clause(study: Study, method: Method) -> str:
     """A method of a study in a clause."""
-    words = _plain(describe.words(method))
+    words = plain(describe.words(method))
     if method.kind == "sft":
         return words
     return f"{'up to ' * study.may_level_off(method)}{method.updates} updates on {words}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """The text with every sign of HTML and Markdown as a character reference."""
     return re.sub(r"[<>&\[\]!*_`~\\|#]", lambda sign: f"&#{ord(sign[0])};", text)

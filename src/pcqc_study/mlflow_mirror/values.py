@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from statistics import mean
 from typing import Any
@@ -21,16 +21,21 @@ LONGEST = 500  # characters of a parameter that the interface still shows in one
 OF_THE_STUDY = ("name", "title", "methods", "runs", "tracking", "absent", "assumptions")
 
 
-def parameters(study: Study, method: str) -> dict[str, str]:
-    """Settings of a method's runs as `group.name` -> text, a long text cut; manifests have all.
+def settings(study: Study, method: str) -> dict[str, Any]:
+    """Settings of a method's runs by group.
 
-    The method's own are `method.<name>`, so that runs of several methods share their columns.
+    The method's own are `method`, so that runs of several methods share their columns.
     """
     everything = study.to_dict()
     rest = {name: value for name, value in everything.items() if name not in OF_THE_STUDY}
     own = {"method": everything["methods"][method], "rl": asdict(study.rl_of(study.method(method)))}
-    settings = flat({**rest, **own})
-    return {name: _text(value) for name, value in settings.items() if value is not None}
+    return {**rest, **own}
+
+
+def parameters(study: Study, method: str) -> dict[str, str]:
+    """The settings as `group.name` -> text, a long text cut; manifests have all."""
+    named = flat(settings(study, method))
+    return {name: _text(value) for name, value in named.items() if value is not None}
 
 
 def _text(value: object) -> str:
@@ -45,11 +50,24 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     `totals/...` the last. The numbers of updates keep their names; those of checkpoints on the
     development benchmark are `checkpoints/...`, from Shared SFT at update 0 on.
     """
-    evaluation, duration = run.evaluation, run.duration
     # The interface keeps the order: what a reader looks for first comes first.
-    results = [evaluation["benchmarks"].get(benchmark) for benchmark in run.study.benchmarks]
-    for name in ("accuracy", "turns") if all(results) else ():
-        average = mean(float(result[name]) for result in results)
+    yield from results(run)
+    for name, value in start(run.at_start):
+        yield name, value, 0, 0
+    elapsed = 0
+    rows = (run.rows("train", f"{name}.jsonl") for name in (EVENTS, TIMES))
+    for event in joined(*rows):
+        elapsed = max(elapsed, milliseconds(event["time"]) - run.started)
+        for name, value in of_event(event):
+            yield name, value, event["update"], elapsed
+
+
+def results(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
+    """Yield what `metrics` does of a run's evaluation, continuation study and totals."""
+    evaluation, duration = run.evaluation, run.duration
+    reached = [evaluation["benchmarks"].get(benchmark) for benchmark in run.study.benchmarks]
+    for name in ("accuracy", "turns") if all(reached) else ():
+        average = mean(float(result[name]) for result in reached)
         yield f"evaluation/average/{name}", average, evaluation["update"], duration
     evaluated = [("evaluation", evaluation["update"], evaluation)]
     for update, further in evaluation.get("further_updates", {}).items():
@@ -65,14 +83,12 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     if run.training:
         for name, value in run.training["totals"].items():
             yield f"totals/{name}", float(value), run.training["updates"], duration
-    for name in ("accuracy", "turns", "actor_tokens") if run.at_start else ():
-        yield f"{PREFIXES['validation']}{name}", float(run.at_start[name]), 0, 0
-    elapsed = 0
-    rows = (run.rows("train", f"{name}.jsonl") for name in (EVENTS, TIMES))
-    for event in joined(*rows):
-        elapsed = max(elapsed, milliseconds(event["time"]) - run.started)
-        for name, value in of_event(event):
-            yield name, value, event["update"], elapsed
+
+
+def start(at_start: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield (name, value) of how Shared SFT did on the development benchmark."""
+    for name in ("accuracy", "turns", "actor_tokens") if at_start else ():
+        yield f"{PREFIXES['validation']}{name}", float(at_start[name])
 
 
 def of_event(event: dict[str, Any]) -> Iterator[tuple[str, float]]:

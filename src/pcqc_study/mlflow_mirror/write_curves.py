@@ -6,7 +6,6 @@ the finished run takes its place. MLflow writes the points in threads of its own
 """
 
 import json
-import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,11 +14,7 @@ from typing import Any
 
 from pcqc.logged.updates import EVENTS, TIMES, joined
 from pcqc_base.errors import UserError
-from pcqc_base.system.locks import held
-from pcqc_base.system.manifest import lock
-from pcqc_base.system.terminal import complain
 from pcqc_study.fingerprint import Job
-from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror.finished import milliseconds
 from pcqc_study.mlflow_mirror.mlflow_store import Store, answering, log_points, open_store
 from pcqc_study.mlflow_mirror.prepare import prepare
@@ -28,29 +23,6 @@ from pcqc_study.settings import Study
 
 SECONDS = 5.0  # between two looks
 AFTER = 30.0  # seconds: a shorter training is over before anybody looks
-
-
-def follow(study: Study) -> None:
-    """Send MLflow the curves of running trainings until the study's workflow has ended."""
-    os.nice(10)
-    live, looked, complained = Live(study), 0.0, False
-    jobs = Jobs(study)
-    trainings = [
-        jobs.job("train", *run) for run in jobs.runs() if study.method(run[0]).kind == "rl"
-    ]
-    workflow = study.results / ".lock"
-    while held(workflow):
-        time.sleep(0.5)
-        if time.monotonic() - looked < SECONDS:
-            continue
-        try:
-            live.send([job for job in trainings if held(lock(job.path))])
-        except UserError as error:
-            if not complained:
-                complain(f"pcqc follow: {error}")
-            complained = True
-        looked = time.monotonic()
-    live.end()
 
 
 @dataclass

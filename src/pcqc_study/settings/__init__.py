@@ -5,7 +5,16 @@ which it may override single settings. Meaning and default of a field stand wher
 in `study.py`, for groups in `pcqc_base.settings`, for what one method alone has in its module.
 """
 
-from pcqc_study.settings.load import load_study, tracking_uri
+from pcqc_study.settings.load import load_study, report_to, tracking_uri
 from pcqc_study.settings.study import START, Continuation, Study, Tracking, Ungrounded
 
-__all__ = ["START", "Continuation", "Study", "Tracking", "Ungrounded", "load_study", "tracking_uri"]
+__all__ = [
+    "START",
+    "Continuation",
+    "Study",
+    "Tracking",
+    "Ungrounded",
+    "load_study",
+    "report_to",
+    "tracking_uri",
+]

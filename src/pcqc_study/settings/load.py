@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pcqc_base.settings.training import Rl
 from pcqc_base.settings.types import Name
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings.consistency import contradictions
-from pcqc_study.settings.study import Study
+from pcqc_study.settings.study import Study, known_tracker
 from pcqc_study.settings.yaml_reader import SettingsFile, build, read_settings
 
 
@@ -147,6 +148,20 @@ def _without_absent(study: Study) -> Study:
 def tracking_uri(study: Study) -> str:
     """Where MLflow keeps its store; the environment's `MLFLOW_TRACKING_URI` wins."""
     return os.environ.get("MLFLOW_TRACKING_URI") or study.tracking.uri
+
+
+def report_to(study: Study) -> list[str]:
+    """Trackers that are told of runs beside MLflow; the environment's `PCQC_REPORT_TO` wins.
+
+    Raises:
+        UserError: the environment names one that there is not.
+    """
+    given = os.environ.get("PCQC_REPORT_TO")
+    names = study.tracking.report_to if given is None else re.findall(r"[^\s,]+", given)
+    try:
+        return list(dict.fromkeys(map(known_tracker, names)))
+    except ValueError as problem:
+        raise UserError(f"PCQC_REPORT_TO: {problem}") from None
 
 
 def study_path(name: str) -> Path:

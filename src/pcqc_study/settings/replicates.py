@@ -8,7 +8,7 @@ from pcqc_study.settings.load import load_study
 from pcqc_study.settings.study import Study
 
 # Settings in which a replicate may differ, beside the base model and the letters of methods' runs.
-OWN = ("name", "title", "replicates")
+OWN = ("name", "title", "replicates", "tracking")
 
 
 def replicates(study: Study) -> list[Study]:

@@ -5,7 +5,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
 from pcqc_base.errors import UserError, nearest
@@ -33,12 +33,23 @@ STORE = (
 )
 
 
+TRACKERS = ("tensorboard", "trackio", "wandb")
+
+
+def known_tracker(name: str) -> str:
+    """The name of a tracker; ValueError with the nearest one if there is none."""
+    if name not in TRACKERS:
+        raise ValueError(f"no tracker '{name}'{nearest(name, TRACKERS)}")
+    return name
+
+
 @dataclass(frozen=True, config=STRICT)
 class Tracking:
-    """The MLflow mirror."""
+    """The MLflow mirror, and trackers that are told the same."""
 
     uri: Annotated[str, matching(*STORE)] = "sqlite:///results/mlflow.db"
     timeout_seconds: Seconds = 120.0  # a busy machine takes more than 20
+    report_to: tuple[Annotated[str, AfterValidator(known_tracker)], ...] = ()
 
 
 @dataclass(frozen=True, config=STRICT)

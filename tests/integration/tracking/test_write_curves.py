@@ -15,6 +15,7 @@ from pcqc_base.system.files import write_jsonl
 from pcqc_base.system.locks import hold
 from pcqc_base.system.machine import now
 from pcqc_base.system.manifest import hold_folder
+from pcqc_study import follow
 from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror import write_curves
 from pcqc_study.mlflow_mirror.mlflow_store import open_store
@@ -67,10 +68,10 @@ def test_each_row_is_sent_once_and_half_a_row_waits(ready):
 
 def test_a_study_is_followed_until_its_workflow_has_ended(ready, monkeypatch):
     job = Jobs(ready).job("train", "pcqc", "A")
-    monkeypatch.setattr(write_curves, "SECONDS", 0.0)
+    monkeypatch.setattr(follow, "SECONDS", 0.0)
     monkeypatch.setattr(os, "nice", lambda _: None)  # of the tests' own process
     with hold(ready.results / ".lock", "a run"):
-        followed = threading.Thread(target=write_curves.follow, args=(ready,))
+        followed = threading.Thread(target=follow.follow, args=(ready,))
         followed.start()
         with hold_folder(job):
             steps(ready, "reward/mean", 4)
