@@ -34,7 +34,7 @@ COMMANDS = {
     "sft clinic": "is not finished",
     "evaluate clinic pcqc A": "is not finished",
     "tables clinic": "missing, or its result is not finished; run the workflow again",
-    "archive clinic --bundle": "run the workflow again: `make results STUDY=clinic`",
+    "archive clinic --bundle": "world` has not finished; `make results STUDY=clinic` makes it",
     "restore clinic-mini --from nowhere": "`pcqc restore clinic-mini --from FOLDER` reads another",
     "answer clinic grpo": "grpo of study 'clinic' is not evaluated yet; run `snakemake",
     "explain clinic grpo A": "clinic has no grpo run A yet; make it with `snakemake",
