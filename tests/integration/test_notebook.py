@@ -4,7 +4,7 @@ import json
 
 import notebook
 
-from analysis.archive import restore
+from analysis.bundle import restore
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings import load_study
 

@@ -11,7 +11,6 @@ import pcqc
 from pcqc_base.errors import UserError
 from pcqc_study.cli import main
 from pcqc_study.diff import diff, told
-from pcqc_study.explain import about, in_words
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +60,6 @@ def test_a_variation_differs_from_its_method_in_what_was_varied(study):
     result = diff("clinic/weak", "clinic/pcqc")["differing"]
     assert result["settings"] == {"method.beta": (0.5, 1.0)}
     assert result["modules"] == {}
-
-
-def test_a_run_from_before_there_were_fingerprints_has_its_commit():
-    text = in_words(about({"git_commit": "0123456789abcdef", "updates": 4, "ended": "all updates"}))
-    assert text == "commit 0123456789, 4 updates (all updates)"
 
 
 def test_two_files_of_predictions_are_paired_case_by_case(tmp_path, capsys):

@@ -39,7 +39,7 @@ def together(target, *arguments):
     for process in started:
         process.start()
     for process in started:
-        process.join(60)
+        process.join(300)
     return [process.exitcode for process in started]
 
 

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import simulated
@@ -142,7 +143,7 @@ def test_without_evaluated_peers_and_ablations_there_is_no_table(study):
         (latest(study, "evaluate", name, "A") / "manifest.json").unlink()
     assert (peers.build(study), ablations.build(study)) == (None, None)
     with pytest.raises(UserError, match="no peer of study 'simulated' is evaluated; run `snake"):
-        peers.run(None, study)
+        peers.run(SimpleNamespace(inputs={}), study)
 
 
 def test_a_conclusion_ranks_all_methods_and_counts_every_claim(collected):

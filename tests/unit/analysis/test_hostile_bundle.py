@@ -15,7 +15,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.settings.method import method_class
 from pcqc_base.system.files import digest, sha256_file, write_atomic
 from pcqc_base.system.manifest import MANIFEST
-from pcqc_study.graph import latest
+from pcqc_study.graph import Jobs, latest
 
 
 def packed(files):
@@ -144,9 +144,10 @@ def release(folder, study, files):
     (folder / f"{study.name}.SHA256SUMS").write_text(sums)
 
 
-def result(study, kind="select", place="selection", **files):
+def result(study, kind="select", place="selection", settings=None, **files):
     """A small result with a manifest that fits it, as a part holds it."""
-    fingerprint = {"job": f"{kind} pcqc A", "settings": {}, "modules": {}, "inputs": {}}
+    fingerprint = {"job": f"{kind} pcqc A", "settings": settings or {}}
+    fingerprint |= {"modules": {}, "inputs": {}}
     sha256 = {n: hashlib.sha256(content).hexdigest() for n, content in files.items()}
     manifest = {"fingerprint": fingerprint, "files": sha256, "also_for": {}}
     manifest["digest"] = digest(manifest)
@@ -181,7 +182,8 @@ def test_what_is_no_result_of_the_study_is_refused_and_nothing_is_changed(clone,
 
 def test_a_result_that_its_manifest_describes_is_restored(clone):
     study, folder = clone
-    release(folder, study, result(study, choice=b"{}"))
+    settings = Jobs(study).job("select", "pcqc", "A").fingerprint.settings
+    release(folder, study, result(study, settings=settings, choice=b"{}"))
     bundle.restore(study, folder)
     assert (latest(study, "select", "pcqc", "A") / "choice").read_bytes() == b"{}"
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import simulated
 import transcribed
-from hand_made import clinic_file, finish_job
+from hand_made import clinic_file, finish_job, folder_of
 from transcribed import AMBER, CORAL, WORLD
 
 import pcqc
@@ -26,11 +27,12 @@ def study(tmp_path, monkeypatch):
     return transcribed.write_study()
 
 
-def test_a_continuation_study_of_doctors_that_ask_nothing_has_no_candidates(copied, reloaded):
+def test_a_continuation_study_of_doctors_that_ask_nothing_has_no_candidates(copied):
+    study = simulated.load_study(simulated.STUDY)
     for name in ("candidates", "continuations"):
-        path = copied / "continuation" / "pcqc" / "A" / f"{name}.parquet"
+        path = folder_of(study, "continuation", "pcqc", "A") / f"{name}.parquet"
         pq.write_table(pq.read_schema(path).empty_table(), path)
-    study = reloaded().study
+    finish_job(study, "continuation", "pcqc", "A")
     run = pcqc.load(study.results, "pcqc", "A")
     assert opening_candidates(study, run) == {}
 
