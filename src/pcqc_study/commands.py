@@ -115,12 +115,18 @@ def restore(study, folder) -> None:
         show(f"{path}: restored")
     for member in (study, *replicates(study)):
         for job in Jobs(member).shared() if member.synthetic else ():
-            if job.kind == "clinic":  # the archive has no cases: they are drawn
-                show(f"{run_job(member, *job.name.split()).path}: drawn")
+            if job.kind == "sft" or (job.kind == "base" and not _at_hand(member, job)):
+                break
+            show(f"{run_job(member, *job.name.split()).path}: made")
         _finish_restored(member)
     name = study.name
     show(f"now `pcqc answer {name}`, `pcqc tables {name}`, `pcqc figures {name}` work; and")
     show(f"`pcqc report {name}` makes the report")
+
+
+def _at_hand(study, base) -> bool:
+    """Whether a clinic's base model is published or was restored, and need not be trained."""
+    return bool(study.models) or base.manifest.exists()
 
 
 def _finish_restored(study) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import simulated
-from hand_made import evaluated, finish_job, folder_of
+from hand_made import evaluated, finish_job, folder_of, make_cases
 
 from analysis import archive, bundle, figures, paper, report, tables, transcripts
 from analysis.copied_tables import asked_for, copy_tables
@@ -188,8 +188,8 @@ def test_a_study_in_which_nothing_is_trained_has_a_report_too(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     study = load_study("clinic-expert")
     archive.restore(study)
-    for name in Jobs(study).drawn():
-        run_job(study, "clinic", name)
+    run_job(study, "base")
+    make_cases(study)
     monkeypatch.setitem(FORMS, "figure", ("svg",))  # the one that the report shows
     collected, folder = load(study), tmp_path / "drawn"
     written = [*tables.write(collected, folder), *figures.write(collected, folder)]
@@ -219,10 +219,12 @@ def test_the_pages_tables_are_drawn_again_from_their_archive(
         return
     draw_clinic(study)
     for other in replicates(study):
-        for name in Jobs(study).drawn():
-            mine, theirs = (Jobs(each).job("clinic", name) for each in (study, other))
-            assert mine.fingerprint == theirs.fingerprint  # so the cases are the same
-            shutil.copytree(mine.folder, theirs.folder, symlinks=True)
+        for mine, theirs in zip(Jobs(study).shared(), Jobs(other).shared(), strict=True):
+            if mine.kind in ("clinic", "prepare"):
+                if mine.kind == "clinic":
+                    assert mine.fingerprint == theirs.fingerprint  # so the cases are the same
+                shutil.copytree(mine.path, theirs.path)
+                theirs.latest.symlink_to(theirs.path.name)
     names = {name for names in shown.values() for name in names} | {name for name, _ in excerpts}
     tables.write(load(study), tmp_path, sorted(names - {"peers"}))
     if "peers" in names:
