@@ -1,8 +1,10 @@
 """A method: the settings and answers that every one has, and how its module is found by name."""
 
+import functools
 import importlib.metadata
 import importlib.util
 import pkgutil
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -65,7 +67,7 @@ def method_class(name: str) -> type[Method]:
         package: Any = pkgutil.resolve_name(GROUP)
         own = [module.name for module in pkgutil.iter_modules(package.__path__)]
         known = [n for n in own if hasattr(pkgutil.resolve_name(f"{GROUP}.{n}"), _class(n))]
-        known += [entry.name for entry in importlib.metadata.entry_points(group=GROUP)]
+        known += _of_other_distributions(tuple(sys.path))
         raise UserError(f"no method '{name}' ({problem}){nearest(name, known)}") from None
 
 
@@ -77,9 +79,20 @@ def method_module(name: str) -> str:
 def _address(name: str) -> str:
     """`module:Class`; our own modules come before those of other distributions."""
     if not (name.isidentifier() and importlib.util.find_spec(f"{GROUP}.{name}")):
-        for entry in importlib.metadata.entry_points(group=GROUP, name=name):
-            return entry.value
+        if address := _of_other_distributions(tuple(sys.path)).get(name):
+            return address
     return f"{GROUP}.{name}:{_class(name)}"
+
+
+@functools.cache
+def _of_other_distributions(path: tuple[str, ...]) -> dict[str, str]:
+    """Name -> `module:Class` of methods of installed distributions, read once: it takes long.
+
+    Args:
+        path: Python's, on which they are.
+    """
+    entries = importlib.metadata.entry_points(group=GROUP)
+    return {entry.name: entry.value for entry in reversed(tuple(entries))}
 
 
 def _class(module: str) -> str:
