@@ -78,10 +78,10 @@ def method_module(name: str) -> str:
 
 def _address(name: str) -> str:
     """`module:Class`; our own modules come before those of other distributions."""
-    if not (name.isidentifier() and importlib.util.find_spec(f"{GROUP}.{name}")):
-        if address := _of_other_distributions(tuple(sys.path)).get(name):
-            return address
-    return f"{GROUP}.{name}:{_class(name)}"
+    own = f"{GROUP}.{name}:{_class(name)}"
+    if name.isidentifier() and importlib.util.find_spec(f"{GROUP}.{name}"):
+        return own
+    return _of_other_distributions(tuple(sys.path)).get(name, own)
 
 
 @functools.cache
