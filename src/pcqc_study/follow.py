@@ -114,8 +114,11 @@ class Reports:
         rows = events(jobs[0]) if jobs[0].kind == "train" else []
         if not whole and len(rows) <= known:
             return known
+        method, letter = jobs[0].arguments
+        made = {job.kind: job.path for job in jobs}
+        run = FinishedRun(self.study.results, method, letter, made, self.study)
         if (name, key) not in self.open:
-            self.open[name, key] = CLASSES[name](self._told(name, key, jobs))
+            self.open[name, key] = CLASSES[name](self._told(name, key, jobs, run))
         tracker = self.open[name, key]
         if rows and not known and (first := dict(values.start(at_start(self.study)))):
             tracker.log(first, 0)
@@ -124,9 +127,6 @@ class Reports:
         if not whole:
             return len(rows)
         scores: dict[int, dict[str, float]] = defaultdict(dict)
-        made = {job.kind: job.path for job in jobs}
-        method, letter = jobs[0].arguments
-        run = FinishedRun(self.study.results, method, letter, made, self.study)
         for score, value, update, _ in values.results(run):
             scores[update][score] = value
         for update in sorted(scores):
@@ -134,18 +134,16 @@ class Reports:
         self.open.pop((name, key)).close()
         return WHOLE
 
-    def _told(self, name: str, key: str, jobs: list[Job]) -> Told:
-        method, letter = jobs[0].arguments
+    def _told(self, name: str, key: str, jobs: list[Job], run: FinishedRun) -> Told:
         made = jobs[0].manifest.exists()
-        settings = values.settings(self.study, method)
+        settings = values.settings(self.study, run.method)
         del settings["servers"]  # their addresses stay here
         settings["run"] = {
             "study": self.study.name,
-            "method": method,
-            "run": letter,
-            "seed": self.study.seed(letter),
+            "method": run.method,
+            "run": run.run,
+            "seed": self.study.seed(run.run),
             "git_commit": read_manifest(jobs[0].path)["git_commit"] if made else git_commit(),
             "fingerprint": jobs[-1].path.name,
         }
-        title = f"{self.study.method(method).title}, run {letter}"
-        return Told(self.study.name, key, title, method, settings, self.folder / name)
+        return Told(self.study.name, key, run.title, run.method, settings, self.folder / name)

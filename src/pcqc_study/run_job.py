@@ -113,7 +113,8 @@ def _make_whole(job: Job, work: Callable[[Job], dict | None], processes: Process
 
 def finish_restored(study: Study) -> Iterator[Job]:
     """Mark the restored results of a study as made, and make what follows from them; such jobs."""
-    for job in Jobs(study).every():
+    jobs = Jobs(study)
+    for job in jobs.every():
         if KINDS[job.kind].is_data and study.synthetic:
             yield run_job(study, job.kind, *job.arguments)
         elif job.manifest.exists() and not is_archived(job):
@@ -125,7 +126,7 @@ def finish_restored(study: Study) -> Iterator[Job]:
     for kind, *arguments in follow:
         if kind == "lost_points_table" and not study.synthetic:
             continue
-        job = Jobs(study).job(kind, *arguments)
+        job = jobs.job(kind, *arguments)
         peers = {name for other in job.needs for name in other.arguments[:1]} - {START, *RIVALS}
         if all(other.manifest.exists() for other in job.needs) and (kind != "peers" or peers):
             yield run_job(study, kind, *arguments)

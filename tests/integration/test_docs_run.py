@@ -33,6 +33,7 @@ NOT_HERE = {
     r"until curl .*/health; do sleep 5; done": GPUS,
     r"snakemake --workflow-profile slurm .*": "needs a cluster; tests/long/test_slurm.py has one",
     r"pcqc data fetch \w.*": NETWORK,
+    r"make trackers": NETWORK,
     r"(PCQC_DATA=\S+ )?make results STUDY=real-smoke": SMALL_MODEL,
     r"snakemake .*study=real-smoke .*": SMALL_MODEL,
     r".*\bmy-study\b.*": "needs ten cases; pretrained/test_own_cases.py types it",

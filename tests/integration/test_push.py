@@ -175,8 +175,8 @@ def test_what_is_pushed_loads_and_its_card_says_what_it_is(study, hub, tmp_path,
     for name, content in hub.files.items():
         (folder / name).write_bytes(content)
     tokens = torch.tensor([[1, 2, 3]])
-    here, there = (AutoModelForCausalLM.from_pretrained(path)(tokens) for path in (weights, folder))
-    assert torch.equal(here.logits, there.logits)
+    ours, pushed = (AutoModelForCausalLM.from_pretrained(p)(tokens) for p in (weights, folder))
+    assert torch.equal(ours.logits, pushed.logits)
     assert len(AutoTokenizer.from_pretrained(folder)) == len(AutoTokenizer.from_pretrained(weights))
 
     _, header, card = hub.files["README.md"].decode().split("---\n", 2)

@@ -205,6 +205,9 @@ def main() -> None:
     groups[0] = Group(utilities=[[0.3 + int(rank), 0.5]], baselines=[0.1])
     credits = credit_everywhere("executed_local", groups)
     np.save(folder / f"credits-{rank}.npy", [own[0][0] for own in credits])
+    # A process that ends while the other still talks to it aborts that.
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -69,24 +69,19 @@ def leaderboard(check) -> None:
 def _page_with_tables() -> str:
     """The bench's page with the tables of all credits; these are printed."""
     from analysis.copied_tables import with_tables
-    from credit_lab.bench.table import (
-        CONTROLS,
-        PAGE,
-        accuracies,
-        foretold,
-        gradients,
-        places,
-        scored,
-        scores,
-    )
+    from credit_lab.bench import table
     from turn_credit import CREDITS
 
-    every = scored([*(c for c in CREDITS.values() if c.of != "nodes"), *CONTROLS])
-    trained = accuracies()
-    tables = {"foretold": foretold(every, trained), "places": places(every, trained)}
-    tables |= {"scores": scores(every), "gradients": gradients(every)}
+    every = table.scored([*(c for c in CREDITS.values() if c.of != "nodes"), *table.CONTROLS])
+    trained = table.accuracies()
+    tables = {
+        "foretold": table.foretold(every, trained),
+        "places": table.places(every, trained),
+        "scores": table.scores(every),
+        "gradients": table.gradients(every),
+    }
     print(*tables.values(), sep="\n\n")
-    return with_tables(PAGE, OWNER, tables)
+    return with_tables(table.PAGE, OWNER, tables)
 
 
 @creditbench.command()

@@ -36,10 +36,8 @@ FORETELLING: dict[str, Callable[[Score], float]] = {
     "luck": lambda own: math.nan if own.luck is None else own.luck,
     "samples": lambda own: own.samples,
 }
-PLACING = {
-    "rank, last": -1,
-    "idle": 1,
-}  # columns that give a place; the lowest, times this, is first
+# Columns that give a place; the lowest, times this, is first.
+PLACING = {"rank, last": -1, "idle": 1}
 
 
 def q_star(group: Group) -> Ragged:

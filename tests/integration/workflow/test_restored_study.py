@@ -33,8 +33,8 @@ def test_it_is_done_and_answers(mini, restored):
     explained = restored.run(restored.command("explain", STUDY, "pcqc", "A")).stdout
     assert "nothing would run again" in explained
     sides = (f"{STUDY}/pcqc/A", f"{STUDY}/grpo/A")
-    here, there = (place.run(place.command("diff", *sides)).stdout for place in (restored, mini))
-    assert here == there != ""
+    again, original = (p.run(p.command("diff", *sides)).stdout for p in (restored, mini))
+    assert again == original != ""
     with closing(sqlite3.connect(restored.folder / "results" / "mlflow.db")) as store:
         letters = store.execute("SELECT count(*) FROM tags WHERE key = 'run'").fetchone()
     assert letters == (sum(map(len, RUNS.values())),)
