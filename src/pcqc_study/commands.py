@@ -113,7 +113,7 @@ def restore(study, folder) -> None:
     restored = bundle.restore(study, Path(folder or archive.ARCHIVES))
     show(f"{study.results}: {len(restored)} results restored")
     for member in (*replicates(study), study):  # the study's report shows its replicates
-        for job in finish_restored(member):
+        for job in finish_restored(member, shown=member is study):
             show(f"{job.path}: made")
     name = study.name
     show(f"`pcqc answer {name}` says what it found; `snakemake --cores all METHOD --config")

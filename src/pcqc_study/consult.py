@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from pcqc.cases.case import Case
+from pcqc.cases.case import Case, read_cases
 from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.consultation import (
     Dialogue,
@@ -20,19 +20,21 @@ from pcqc.consultation import (
     sample_responses,
 )
 from pcqc.consultation.turns import keep_candidates, width
-from pcqc.determinism import single_threaded
 from pcqc.engines.base import Failure
-from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc_base.errors import UserError, nearest
 from pcqc_base.settings import Method
+from pcqc_base.system.files import read_json
+from pcqc_base.system.manifest import MANIFEST, checked
 from pcqc_base.system.terminal import show
+from pcqc_base.task import Task
 from pcqc_study.explain import require_made
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs
+from pcqc_study.kinds import CHECKPOINTS
 from pcqc_study.run_job import latest_task, run_job
 from pcqc_study.settings import START, Study
 
@@ -108,22 +110,40 @@ def consult(
                 _fetch(study, job)
     require_made(study, method, run, "select")
     task = latest_task(study, "evaluate", method, run)
-    cases, streams = checked_cases(task.inputs[f"cases {name}"]), f"{seed}/{STAGE}"
-    chosen = _case(cases, name, case)
-    single_threaded(study.deterministic)
-    _, _, weights = selected_weights(task)
-    context = make_context(task, weights)
-    if case is None and candidates > 1:
+    cases, streams = read_cases(checked(task.inputs[f"cases {name}"])), f"{seed}/{STAGE}"
+    chosen, title = _case(cases, name, case), f"{study.method(method).title}, run {run}"
+    _require_weights(task)
+    searched = case is None and candidates > 1
+    if not searched:  # read while torch loads
+        _show_case(title, chosen, be_patient)
+    context, scorer = _roles(study, task, candidates)
+    if searched:
         chosen = _telling(context, cases[:LOOKED_AT], candidates, seed)
+        _show_case(title, chosen, be_patient)
     if be_patient:
         person = cast(Patient, Person(context.patient, _read_line))
         context = dataclasses.replace(context, patient=person)
-    scorer = make_scorer(task) if candidates > 1 else None
-    _show_case(f"{study.method(method).title}, run {run}", chosen, be_patient)
     try:
         _play(context, scorer, study.method(method), chosen, candidates, streams)
     except Left:
         show("\nYou have left the consultation.")
+
+
+def _require_weights(task: Task) -> None:
+    """Raise UserError where the chosen checkpoint is not here; without torch, so at once."""
+    update = read_json(checked(task.inputs["selection"]))["selected"]["update"]
+    folder = task.inputs["run"] / CHECKPOINTS / f"{update:06d}" if update else task.inputs["actor"]
+    checked(folder / MANIFEST)
+
+
+def _roles(study: Study, task: Task, candidates: int) -> tuple[RolloutContext, Scorer | None]:
+    """Doctor and patient, and the scorer of several candidates."""
+    from pcqc.determinism import single_threaded  # torch takes seconds
+    from pcqc.jobs.make_roles import make_context, make_scorer, selected_weights
+
+    single_threaded(study.deterministic)
+    _, _, weights = selected_weights(task)
+    return make_context(task, weights), make_scorer(task) if candidates > 1 else None
 
 
 def _published(study: Study, method: str, run: str) -> bool:

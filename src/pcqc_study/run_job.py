@@ -111,8 +111,13 @@ def _make_whole(job: Job, work: Callable[[Job], dict | None], processes: Process
     processes.barrier()
 
 
-def finish_restored(study: Study) -> Iterator[Job]:
-    """Mark the restored results of a study as made, and make what follows from them; such jobs."""
+def finish_restored(study: Study, shown: bool = True) -> Iterator[Job]:
+    """Mark the restored results of a study as made, and make what follows from them; such jobs.
+
+    Args:
+        study: the study.
+        shown: whether a report of its own is drawn too; a study's shows its replicates.
+    """
     jobs = Jobs(study)
     for job in jobs.every():
         if KINDS[job.kind].is_data and study.synthetic:
@@ -122,7 +127,8 @@ def finish_restored(study: Study) -> Iterator[Job]:
     follow: list[tuple[str, ...]] = [
         ("mirror", name) for name, method in study.methods.items() if method.runs
     ]
-    follow += [("collect",), ("lost_points_table",), ("peers",), ("report",), ("publish",)]
+    follow += [("collect",), ("lost_points_table",)]
+    follow += [("peers",), ("report",), ("publish",)] if shown else []
     for kind, *arguments in follow:
         if kind == "lost_points_table" and not study.synthetic:
             continue

@@ -10,7 +10,6 @@ import functools
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
@@ -42,8 +41,9 @@ SURROUNDINGS = (
 )
 
 
+@functools.cache
 def module_digests(
-    *modules: str, unused: Iterable[str] = (), deciding: bool = True
+    *modules: str, unused: tuple[str, ...] = (), deciding: bool = True
 ) -> dict[str, str]:
     """Digest of each project module that `modules` import, directly or not (16 hex digits).
 

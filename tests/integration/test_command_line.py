@@ -216,6 +216,13 @@ def test_settings_are_checked_without_loading_what_is_slow_to_load():
     assert json.loads(done.stdout)["methods"]["pcqc"]["beta"] == 1.0
 
 
+def test_a_misspelt_run_is_refused_before_a_model_is_thought_of():
+    code = "import sys; from pcqc_study.cli import main; main(['consult', 'clinic', 'pqc', 'A']); "
+    code += "sys.exit('torch' in sys.modules or 'pcqc_study.consult' not in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, "did you mean 'pcqc'" in done.stderr) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("typed", "status", "message"),
     [

@@ -97,13 +97,34 @@ def test_what_a_case_says_cannot_steer_the_terminal(doctor, asking, monkeypatch,
         options={label: f"{text}\u202e\x9b2J" for label, text in case.options.items()},
         facts=(f"{case.facts[0]}\rmore", *case.facts[1:]),
     )
-    monkeypatch.setattr("pcqc_study.consult.checked_cases", lambda path: [hostile])
+    monkeypatch.setattr("pcqc_study.consult.read_cases", lambda path: [hostile])
     monkeypatch.setattr("sys.stdin", io.StringIO("no idea\n" * 10))
     consult(doctor, "shared_sft", "A", seed=seed, be_patient=True)
     printed = capsys.readouterr().out
     assert all(line.isprintable() for line in printed.split("\n"))
     assert f"on {case.case_id}: {case.initial} \\x1b]0;taken\\x07\\x1b[2J\n" in printed
     assert f"{case.facts[0]}\\rmore\n" in printed
+
+
+def test_the_case_is_read_while_models_load(doctor, monkeypatch, capsys):
+    def load(*_):
+        raise EOFError
+
+    monkeypatch.setattr("pcqc_study.consult._roles", load)
+    with pytest.raises(EOFError):
+        consult(doctor, "shared_sft", "A")
+    assert capsys.readouterr().out.startswith("Shared SFT, run A, on clinic_dev-")
+
+
+def test_weights_that_are_not_here_are_named_before_the_case(doctor, capsys):
+    actor = Jobs(doctor).job("sft").path / "actor" / "manifest.json"
+    actor.rename(actor.with_name("away"))
+    try:
+        with pytest.raises(UserError, match=r"actor/manifest\.json"):
+            consult(doctor, "shared_sft", "A")
+    finally:
+        actor.with_name("away").rename(actor)
+    assert not capsys.readouterr().out
 
 
 def test_an_unknown_case_or_benchmark_is_named(doctor):

@@ -72,6 +72,7 @@ def package(tmp_path, monkeypatch):
 
 
 def forget_source():
+    module_digests.cache_clear()
     source_digests._file.cache_clear()
     source_digests._source.cache_clear()
     source_digests._other_packages.cache_clear()

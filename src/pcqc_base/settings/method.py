@@ -1,8 +1,10 @@
 """A method: the settings and answers that every one has, and how its module is found by name."""
 
-import importlib.metadata
+import functools
 import importlib.util
 import pkgutil
+import sys
+from importlib.metadata import EntryPoints, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -65,7 +67,7 @@ def method_class(name: str) -> type[Method]:
         package: Any = pkgutil.resolve_name(GROUP)
         own = [module.name for module in pkgutil.iter_modules(package.__path__)]
         known = [n for n in own if hasattr(pkgutil.resolve_name(f"{GROUP}.{n}"), _class(n))]
-        known += [entry.name for entry in importlib.metadata.entry_points(group=GROUP)]
+        known += [entry.name for entry in _entries(tuple(sys.path))]
         raise UserError(f"no method '{name}' ({problem}){nearest(name, known)}") from None
 
 
@@ -77,9 +79,15 @@ def method_module(name: str) -> str:
 def _address(name: str) -> str:
     """`module:Class`; our own modules come before those of other distributions."""
     if not (name.isidentifier() and importlib.util.find_spec(f"{GROUP}.{name}")):
-        for entry in importlib.metadata.entry_points(group=GROUP, name=name):
+        for entry in _entries(tuple(sys.path)).select(name=name):
             return entry.value
     return f"{GROUP}.{name}:{_class(name)}"
+
+
+@functools.cache
+def _entries(path: tuple[str, ...]) -> EntryPoints:
+    """Methods of other distributions on Python's path, all of which are looked through for them."""
+    return entry_points(group=GROUP)
 
 
 def _class(module: str) -> str:
