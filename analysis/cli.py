@@ -6,9 +6,13 @@ commands of `pcqc` need not wait for them.
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from analysis.tables_and_figures import FIGURES, TABLES
+from pcqc_base.system.files import read_json
+from pcqc_base.system.manifest import checked
 from pcqc_base.system.terminal import show
+from pcqc_study.kinds.whole_study import ANSWER
 from pcqc_study.program import Name, argument, as_json, option, pcqc, study
 
 BUNDLE = """for a release, into results/bundle/: with dialogues, candidate groups, weights and
@@ -93,24 +97,32 @@ def tune(study, archive) -> None:
 @as_json
 def answer(study, methods, as_json) -> None:
     """Print what a study, or some of its methods, found."""
-    from analysis.conclusion import answer, answer_of, conclusion
-    from analysis.formats import plain, plain_rows
-    from analysis.load import load
-    from analysis.tables import build
-
     if methods:
+        from analysis.conclusion import answer, answer_of
+
         if as_json:
             return show(json.dumps(answer(study, methods), indent=1))
         return show("\n".join(answer_of(study, *methods)))
-    collected = load(study)
-    sentences = conclusion(collected)
-    shown = not TABLES["overview"].missing(study)
-    table = build("overview", collected) if shown else None
+    data = _answered(study)
+    table = data.pop("table")
     if as_json:
-        rows = plain_rows(table) if table else []
-        return show(json.dumps({"study": study.name, "sentences": sentences, "methods": rows}))
-    show("\n".join(sentences))
+        return show(json.dumps(data))
+    show("\n".join(data["sentences"]))
     if table:
-        show(f"\n{plain(table)}\n")
+        show(f"\n{table}\n")
     report, remedy = study.results / "report.html", f"`pcqc report {study.name}` makes it"
     show(f"The report: {report if report.exists() else f'not made yet; {remedy}'}")
+
+
+def _answered(study) -> dict[str, Any]:
+    """What all methods of a study answer: as its report has it, where that has today's results."""
+    from pcqc_study.graph import Jobs
+
+    report = Jobs(study).job("report")
+    # One of an earlier version may have been restored, and taken on trust.
+    if report.latest.exists() and report.manifest.exists() and (report.path / ANSWER).exists():
+        return read_json(checked(report.path / ANSWER))
+    from analysis.conclusion import whole_answer
+    from analysis.load import load
+
+    return whole_answer(load(study))

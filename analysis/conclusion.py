@@ -5,13 +5,16 @@ from typing import Any
 
 from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
+from analysis.formats import plain, plain_rows
 from analysis.load import load_methods
 from analysis.notices import captioned, on_base_models
 from analysis.statistics.effect import MOST_RUNS
 from analysis.statistics.verdicts import CONTRARY, DECIDED, NOMINAL, UNDECIDED
 from analysis.table import Number, Probability, difference, listed
+from analysis.tables import build
 from analysis.tables.ablations import parent
 from analysis.tables.question_quality import ALL, by_base, effects_of_credit
+from analysis.tables_and_figures import TABLES
 from pcqc_base.errors import UserError
 from pcqc_clinic.quality import EARLY
 from pcqc_study.settings import START, Study
@@ -19,6 +22,23 @@ from pcqc_study.settings import START, Study
 SUPPORTED, CONTRADICTED = DECIDED
 IN_PART = "supported in part"
 CASES_ALONE = " One run of each: the interval covers cases alone."
+
+
+def whole_answer(collected: Collected) -> dict[str, Any]:
+    """What `pcqc answer STUDY` prints.
+
+    Returns:
+        `study`: its name; `sentences`: the conclusion; `methods`: the rows of all methods, raw
+        numbers by column; `table`: the same for a terminal, empty where no method has runs.
+    """
+    shown = not TABLES["overview"].missing(collected.study)
+    table = build("overview", collected) if shown else None
+    return {
+        "study": collected.study.name,
+        "sentences": conclusion(collected),
+        "methods": plain_rows(table) if table else [],
+        "table": plain(table) if table else "",
+    }
 
 
 def conclusion(collected: Collected) -> list[str]:

@@ -11,13 +11,14 @@ from markupsafe import Markup
 
 from analysis import figures, paper, tables, transcripts
 from analysis.collected import Collected
+from analysis.conclusion import whole_answer
 from analysis.formats import html_text
 from analysis.load import load
 from analysis.pages import templates
 from analysis.report import sections
 from analysis.statistics.verdicts import DECIDED, VERDICTS
-from pcqc_base.system.files import write_atomic
-from pcqc_study.kinds.whole_study import LOST_POINTS
+from pcqc_base.system.files import write_atomic, write_json
+from pcqc_study.kinds.whole_study import ANSWER, LOST_POINTS
 from pcqc_study.settings import Study
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def run(task: "Task", study: Study) -> None:
     paper.write(collected, folder)
     transcripts.write(study, folder)
     write(collected, folder, task.inputs.get(LOST_POINTS))
+    write_json(folder / ANSWER, whole_answer(collected))
     show(study, folder)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pcqc_study.settings import Study
 
 LOST_POINTS = "lost points"  # what the report's job calls their table
+ANSWER = "answer.json"  # of the report's job: what `pcqc answer` prints
 TEMPLATES = (".html", ".css", ".js")
 
 

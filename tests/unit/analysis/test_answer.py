@@ -1,5 +1,6 @@
 """What a study, a method or an ablation answers, from evaluations with hand-made outcomes."""
 
+import json
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,8 +20,10 @@ from analysis.table import MISSING
 from analysis.tables import ablations, peers
 from analysis.tables.ablations import parent
 from pcqc_base.errors import UserError
-from pcqc_base.system.files import write_jsonl
-from pcqc_study.graph import latest
+from pcqc_base.system.files import write_json, write_jsonl
+from pcqc_study.cli import main
+from pcqc_study.graph import Jobs, latest
+from pcqc_study.kinds.whole_study import ANSWER
 from pcqc_study.settings import load_study
 
 # Of four cases of each benchmark; questions of each consultation are as many.
@@ -212,3 +215,23 @@ def test_a_judgement_says_what_its_verdict_rests_on(others, difference, by_base,
     assert answer._judgement(Comparison("it", effect, "pp", "3 + 3 runs", judged=judged)).endswith(
         end
     )
+
+
+def test_the_answer_is_read_from_a_report_of_todays_results_alone(copied, capsys):
+    def said():
+        assert main(["answer", str(simulated.STUDY), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    computed, study = said(), simulated.load_study(simulated.STUDY)
+    assert computed["methods"]
+    report = Jobs(study).job("report").path
+    write_json(report / ANSWER, {**computed, "table": "", "sentences": ["As reported."]})
+    assert said() == computed  # the report is not finished
+    finish_job(study, "report")
+    assert said() == {**computed, "sentences": ["As reported."]}
+    (report / ANSWER).write_text("{}")
+    assert main(["answer", str(simulated.STUDY)]) == 2  # altered since
+    older = report.rename(report.with_name("0" * 8))
+    report.with_name("latest").unlink()
+    report.with_name("latest").symlink_to(older.name)
+    assert said() == computed

@@ -197,6 +197,13 @@ def test_variations_of_a_bundle_are_recorded_unless_there_are_others(
         bundle.restore(elsewhere, packed.parent)
 
 
+def test_of_a_restored_replicate_no_report_is_drawn(elsewhere, packed):
+    bundle.restore(elsewhere, packed.parent)
+    kinds = [job.kind for job in finish_restored(elsewhere, shown=False)]
+    assert kinds[-1] == "collect"
+    assert not latest(elsewhere, "report").exists()
+
+
 @pytest.mark.slow  # the tables of this study are drawn below
 def test_a_study_in_which_nothing_is_trained_has_a_report_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
