@@ -116,9 +116,11 @@ ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
 	  { echo "PORT=$(PORT): a port is a number from 1 to 65535; choose one: make ui PORT=5001" >&2; exit 2; }; \
 	python -c "import socket; s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(('127.0.0.1', $(PORT)))" 2> /dev/null || \
 	  { echo "port $(PORT) cannot be used: another program has it; choose another one: make ui PORT=5001" >&2; exit 2; }; \
-	ID=$$(python -c "import sqlite3, sys; print(*(sqlite3.connect(sys.argv[1]).execute('SELECT experiment_id FROM experiments WHERE name = ?', sys.argv[2:]).fetchone() or ['']))" \
-	  "$(MLFLOW_TRACKING_URI:sqlite:///%=%)" "$(STUDY)" 2> /dev/null); \
-	echo "Open http://127.0.0.1:$(PORT)/#/experiments$${ID:+/$$ID/runs}?workflowType=machine_learning"; \
+	RUNS=$$(python -c "import sqlite3, sys; print(*(sqlite3.connect(sys.argv[1]).execute(sys.argv[2], sys.argv[3:]).fetchone() or ['']))" \
+	  "$(MLFLOW_TRACKING_URI:sqlite:///%=%)" "SELECT '/' || experiment_id || '/runs?workflowType=machine_learning' || \
+	  ifnull((SELECT '&viewStateShareKey=results' FROM experiment_tags AS tags WHERE tags.experiment_id = experiments.experiment_id \
+	  AND key = 'mlflow.sharedViewState.results'), '') FROM experiments WHERE name = ?" "$(STUDY)" 2> /dev/null); \
+	echo "Open http://127.0.0.1:$(PORT)/#/experiments$${RUNS:-?workflowType=machine_learning}"; \
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false exec mlflow ui --host 127.0.0.1 --port $(PORT) --workers 1 --backend-store-uri "$(MLFLOW_TRACKING_URI)"
 
 # Jupyter lies in a folder of its own too; no job looks there.

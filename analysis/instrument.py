@@ -5,21 +5,23 @@ good the questions were; the method's own diagnosis can only do as well, so that
 between the two is the diagnosis's part. Only the clinic knows these posteriors exactly.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
 from analysis.collected import Collected
 from analysis.continuation import Continued
-from analysis.load import CasesById, read_world
+from analysis.load import CasesById, read_world, world_path
 from clinic_env import posterior
 from clinic_env.world import World, read_findings
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import Exchange
 from pcqc.evaluation.choice import selected_success
 from pcqc.seeds import generator
+from pcqc_base.system.files import sha256_file
 from pcqc_clinic import quality
 from pcqc_clinic.consultations import best_exchanges, random_exchanges
 from pcqc_clinic.quality import AskedQuestion
@@ -81,30 +83,39 @@ def exact_doctor(
 
 
 class Instrument:
-    """Bayes figures of a synthetic study's development benchmark, each computed once."""
+    """Bayes figures of a synthetic study's development benchmark, each computed once.
+
+    Studies on other base models have the same cases: what depends on no doctor is theirs too.
+    """
 
     def __init__(self, collected: Collected):
         self.collected, self.benchmark = collected, collected.study.development
         self.world = read_world(collected.study)
         self.cases = CasesById(collected.study, self.benchmark)
-        self.rates = self.world.rates(collected.benchmarks[self.benchmark].base_rates)
+        base_rates = collected.benchmarks[self.benchmark].base_rates
+        self.rates = self.world.rates(base_rates)
         self._most_questions = collected.study.protocol.max_turns - 1
-        self._values = quality.Values(self.world, self.rates)
+        files = sha256_file(world_path(collected.study)), sha256_file(self.cases.path)
+        self._clinic = _KNOWN.setdefault((*files, base_rates, self._most_questions), {})
+        self._own: dict[Hashable, Any] = {}
+        self._values = once(self._clinic, "values", lambda: quality.Values(self.world, self.rates))
 
-    @cached_property
+    @property
     def best(self) -> ExactDoctor:
         """Asks best questions."""
-        world, most = self.world, self._most_questions
-        held = [(case, best_exchanges(world, case, most)) for case in self.cases.values()]
-        return exact_doctor(world, held, self.rates, most)
+        return once(self._clinic, "best", lambda: self._exact(self.cases.values(), best_exchanges))
 
-    @cached_property
+    @property
     def random(self) -> ExactDoctor:
         """Asks random questions, `DRAWS` times on each case."""
-        world, most = self.world, self._most_questions
         rng = generator(0, "random questions")
         drawn = [case for case in self.cases.values() for _ in range(DRAWS)]
-        held = [(case, random_exchanges(world, case, most, rng)) for case in drawn]
+        ask = partial(random_exchanges, rng=rng)
+        return once(self._clinic, "random", lambda: self._exact(drawn, ask))
+
+    def _exact(self, cases: Iterable[Case], exchanges: Callable) -> ExactDoctor:
+        world, most = self.world, self._most_questions
+        held = [(case, exchanges(world, case, most)) for case in cases]
         return exact_doctor(world, held, self.rates, most)
 
     def runs(self, method: str) -> list[Consultations]:
@@ -113,6 +124,9 @@ class Instrument:
 
     def consultations(self, method: str, run: str) -> Consultations:
         """Every consultation of a run, in the order of its file."""
+        return once(self._own, (method, run), lambda: self._consultations(method, run))
+
+    def _consultations(self, method: str, run: str) -> Consultations:
         rows: list[tuple[float, float, int]] = []
         for case, dialogue in self.dialogues(method, run):
             asked = sum(turn["action"] == "question" for turn in dialogue["turns"])
@@ -128,22 +142,50 @@ class Instrument:
         """The first `quality.EARLY` answered questions of all consultations of a run."""
         asked: list[AskedQuestion] = []
         for case, dialogue in self.dialogues(method, run):
-            asked += quality.early_questions(self._values, case, dialogue)
+            early = partial(quality.early_questions, self._values, case, dialogue)
+            asked += once(self._clinic, ("early", case.case_id, *said(dialogue)), early)
         return asked
 
     def judged(self, case: Case, dialogue: dict) -> list[AskedQuestion]:
         """A dialogue's answered questions, beside the others that could be asked."""
-        return quality.judge_questions(self._values, case, dialogue, self._most_questions)
+        return once(
+            self._clinic,
+            ("judged", case.case_id, *said(dialogue)),
+            lambda: quality.judge_questions(self._values, case, dialogue, self._most_questions),
+        )
 
     def dialogues(self, method: str, run: str) -> Iterator[tuple[Case, dict]]:
         """Every dialogue of a run with its case, in the order of the file."""
-        for dialogue in self.collected.dialogues(method, run, self.benchmark):
+        read = partial(self.collected.dialogues, method, run, self.benchmark)
+        for dialogue in once(self._own, ("dialogues", method, run), lambda: list(read())):
             yield self.cases[dialogue["case_id"]], dialogue
 
     def diagnosis(self, case: Case, dialogue: dict) -> float:
         """Chance that the Bayes diagnosis on the dialogue's evidence is right; ties are drawn."""
-        answered = posterior.evidence(self.world, dialogue)
-        return quality.diagnosis(self.world, case, answered, self.rates)
+
+        def diagnosed() -> float:
+            answered = posterior.evidence(self.world, dialogue)
+            return quality.diagnosis(self.world, case, answered, self.rates)
+
+        answers = (turn.get("answer") for turn in dialogue["turns"])
+        return once(self._clinic, ("diagnosis", case.case_id, *answers), diagnosed)
+
+
+# Digests of world and cases, their rates and questions -> what is computed of them.
+_KNOWN: dict[tuple, dict[Hashable, Any]] = {}
+
+
+def once(known: dict[Hashable, Any], key: Hashable, compute: Callable[[], Any]) -> Any:
+    """What is known under a key, computed where nothing is."""
+    if key not in known:
+        known[key] = compute()
+    return known[key]
+
+
+def said(dialogue: dict) -> Iterator[tuple]:
+    """What of each turn the judgement of questions depends on."""
+    for turn in dialogue["turns"]:
+        yield turn["action"], turn.get("question"), turn.get("answer")
 
 
 @lru_cache

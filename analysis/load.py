@@ -150,9 +150,14 @@ def load_methods(
     return Collected(counted, *frames, records).only(ready)
 
 
+def world_path(study: Study) -> Path:
+    """The file with the clinic of a synthetic study."""
+    return latest(study, "clinic", "world") / "world.json"
+
+
 def read_world(study: Study) -> World:
     """The clinic of a synthetic study."""
-    return load_world(checked(latest(study, "clinic", "world") / "world.json"))
+    return load_world(checked(world_path(study)))
 
 
 class CasesById(dict[str, Case]):

@@ -1,5 +1,6 @@
 """Preparing a study's MLflow store, once, before several jobs could race to do it."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 PATIENCE = 300  # seconds to wait for others that prepare the same database
 KIND = "mlflow.experimentKind"  # decides whether the interface opens an experiment with its runs
+# What the interface's button "Share" writes, and a link with `viewStateShareKey=results` opens: by
+# itself the list of runs has no metric, and MLflow has no other setting of its columns.
+VIEW = "mlflow.sharedViewState.results"
+COLUMN = "metrics.`evaluation/average/accuracy`"
 
 
 def prepare(study: Study) -> str:
@@ -91,9 +96,11 @@ def describe_study(study: Study) -> "Experiment":
     client = MlflowClient(connection(study))
     experiment = client.get_experiment_by_name(study.name)
     if experiment is not None and is_elsewhere(study, experiment.artifact_location):
-        # MLflow cannot change where artifacts are: the runs of the old place keep an experiment.
+        # MLflow cannot change where artifacts are. All runs are mirrored again; those of the old
+        # place are deleted as the interface does, so that `mlflow experiments restore` has them.
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
         client.rename_experiment(experiment.experiment_id, f"{study.name}, moved {when} UTC")
+        client.delete_experiment(experiment.experiment_id)
         experiment = None
     if experiment is None:
         folder = artifacts(study)
@@ -110,6 +117,7 @@ def describe_study(study: Study) -> "Experiment":
     tags = {
         notes.NOTE: notes.of_study(study),
         KIND: "custom_model_development",
+        VIEW: json.dumps({"selectedColumns": [COLUMN]}),
     }
     for name, value in tags.items():
         if experiment.tags.get(name) != value:

@@ -31,3 +31,9 @@ def register(store: Store, run: FinishedRun, run_id: str) -> None:
     # A search does not tell aliases.
     if run.run not in client.get_model_version(name, mine[0].version).aliases:
         client.set_registered_model_alias(name, run.run, mine[0].version)
+    # The same checkpoint of before the folder was moved, or the store was lost.
+    results = run.study.results
+    place = f"/{results.name}/{folder.resolve().relative_to(results.resolve()).as_posix()}"
+    for version in versions:
+        if version.version != mine[0].version and version.source.endswith(place):
+            client.delete_model_version(name, version.version)

@@ -11,17 +11,20 @@ from pathlib import Path
 import pytest
 from damage import follow
 from helpers import free_port
+from mlflow.entities import ViewType
 from run_folders import make_study, write_study
 from tracked import ids, mirror, read_record
 
 from pcqc_base.errors import UserError
 from pcqc_study.check_results import prepare_to_run
-from pcqc_study.graph import Jobs
+from pcqc_study.graph import Jobs, latest
 from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, is_lost, masked, open_store
 from pcqc_study.mlflow_mirror.prepare import prepare
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import Tracking
 from pcqc_study.status import job_states
+
+MOVED = "name LIKE 'clinic, moved %'"
 
 
 def marked(study, method) -> bool:
@@ -122,23 +125,52 @@ def test_a_locked_database_fails_within_the_time_out(ready):
     mirror(hasty, "shared_sft")
 
 
-def test_the_runs_of_a_renamed_folder_are_mirrored_again(ready, tmp_path, monkeypatch):
-    mirror(ready, "shared_sft")
-    before = ids(ready, "shared_sft")
-    elsewhere = tmp_path / "elsewhere"
-    shutil.move("results", elsewhere / "results")
-    monkeypatch.chdir(elsewhere)
-    assert not marked(ready, "shared_sft")
-    run_job(ready, "mirror", "shared_sft")
-    store = open_store(ready)
-    home = elsewhere / "results" / "mlartifacts" / "clinic"
-    assert store.experiment.artifact_location == str(home)
-    (run,) = ids(ready, "shared_sft").values()
-    assert store.client.get_run(run).info.artifact_uri.startswith(f"{home}/")
-    # The runs of the old place are kept, under a name that says what they are.
-    (old,) = store.client.search_experiments(filter_string="name LIKE 'clinic, moved %'")
-    (kept,) = store.client.search_runs([old.experiment_id], "tags.run = 'A'")
-    assert kept.info.run_id == before["A"]
+def listed(study, model="clinic-pcqc"):
+    """Names of the experiments that the interface lists, and the versions of a model by run."""
+    client = open_store(study).client
+    experiments = {experiment.name for experiment in client.search_experiments()}
+    versions = client.search_model_versions(f"name = '{model}'")
+    return experiments - {"Default"}, sorted(version.tags["run"] for version in versions)
+
+
+def test_a_folder_that_is_moved_and_moved_back_has_one_experiment_and_one_version_a_run(
+    ready, tmp_path, monkeypatch
+):
+    for run in "AB":
+        (latest(ready, "train", "pcqc", run) / "checkpoints" / "000004").mkdir(parents=True)
+    run_job(ready, "mirror", "pcqc")
+    before, once = ids(ready, "pcqc"), listed(ready)
+    assert once == ({"clinic"}, ["A", "B"])
+    for number in range(2):
+        elsewhere = tmp_path / f"elsewhere{number}"
+        shutil.move("results", elsewhere / "results")
+        monkeypatch.chdir(elsewhere)
+        assert not marked(ready, "pcqc")
+        run_job(ready, "mirror", "pcqc")
+        store = open_store(ready)
+        home = elsewhere / "results" / "mlartifacts" / "clinic"
+        assert store.experiment.artifact_location == str(home)
+        for letter, run in ids(ready, "pcqc").items():
+            assert store.client.get_run(run).info.artifact_uri.startswith(f"{home}/")
+            version = store.client.get_model_version_by_alias("clinic-pcqc", letter)
+            assert version.run_id == run
+            assert Path(version.source.removeprefix("file://")).is_dir()
+        assert listed(ready) == once
+    # Those of the first place can be restored, under a name that says what they are.
+    deleted = store.client.search_experiments(ViewType.DELETED_ONLY, filter_string=MOVED)
+    kept = store.client.search_runs([e.experiment_id for e in deleted], run_view_type=ViewType.ALL)
+    assert before["A"] in {run.info.run_id for run in kept}
+
+
+def test_a_store_that_is_lost_and_runs_that_are_mirrored_again_are_there_once(ready):
+    for run in "AB":
+        (latest(ready, "train", "pcqc", run) / "checkpoints" / "000004").mkdir(parents=True)
+    mirror(ready, "pcqc")
+    once, client = listed(ready), open_store(ready).client
+    client.delete_run(ids(ready, "pcqc")["A"])  # and is mirrored under another id
+    mirror(ready, "pcqc")
+    mirror(ready, "pcqc")
+    assert listed(ready) == once == ({"clinic"}, ["A", "B"])
 
 
 def test_runs_of_a_database_lost_to_another_study_are_mirrored_again(ready):

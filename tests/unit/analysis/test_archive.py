@@ -197,11 +197,17 @@ def test_variations_of_a_bundle_are_recorded_unless_there_are_others(
         bundle.restore(elsewhere, packed.parent)
 
 
-def test_of_a_restored_replicate_no_report_is_drawn(elsewhere, packed):
+@pytest.mark.parametrize("shown", [True, False])
+def test_of_a_restored_replicate_no_report_is_drawn(elsewhere, packed, monkeypatch, shown):
+    def make(study, kind, *arguments):
+        finish_job(study, kind, *arguments)
+        return Jobs(study).job(kind, *arguments)
+
+    monkeypatch.setattr("pcqc_study.run_job.run_job", make)
     bundle.restore(elsewhere, packed.parent)
-    kinds = [job.kind for job in finish_restored(elsewhere, shown=False)]
-    assert kinds[-1] == "collect"
-    assert not latest(elsewhere, "report").exists()
+    kinds = [job.kind for job in finish_restored(elsewhere, shown)]
+    assert kinds[-1] == ("publish" if shown else "collect")
+    assert ("report" in kinds) == shown
 
 
 @pytest.mark.slow  # the tables of this study are drawn below
