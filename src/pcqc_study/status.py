@@ -3,6 +3,7 @@
 import re
 import signal
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.locks import held
 from pcqc_base.system.manifest import left_out, lock, read_manifest
+from pcqc_base.system.progress import duration
 from pcqc_study.explain import why
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, log_path
@@ -217,18 +219,24 @@ def work_left(study: Study, states: list[JobState]) -> float:
 
     A job is taken to last as long as jobs of its kind and method, else of its kind, have lasted.
     """
-    took: dict[tuple[str, ...], list[float]] = {}
-    for job in (state.job for state in states if state.state == "done"):
-        for like in ((job.kind,), (job.kind, *job.arguments[:1])):
-            took.setdefault(like, []).append(_seconds(job))
+    took = lasted(state.job for state in states if state.state == "done")
     left = 0.0
     for state in states:
         if state.state != "done":
             job = state.job
-            lasted = took.get((job.kind, *job.arguments[:1])) or took.get((job.kind,)) or [0.0]
+            like = took.get((job.kind, *job.arguments[:1])) or took.get((job.kind,)) or [0.0]
             since = _since_start(_log(study, job)) if state.state == "running" else 0.0
-            left += max(0.0, sum(lasted) / len(lasted) - since)
+            left += max(0.0, sum(like) / len(like) - since)
     return left
+
+
+def lasted(jobs: Iterable[Job]) -> dict[tuple[str, ...], list[float]]:
+    """Kind, and kind and method -> seconds that each finished job of them took."""
+    took: dict[tuple[str, ...], list[float]] = {}
+    for job in jobs:
+        for like in {(job.kind,), (job.kind, *job.arguments[:1])}:
+            took.setdefault(like, []).append(_seconds(job))
+    return took
 
 
 def _log(study: Study, job: Job) -> Path:
@@ -270,12 +278,3 @@ def _seconds(job: Job) -> float:
     manifest = read_manifest(job.path)
     begun, finished = (datetime.fromisoformat(manifest[key]) for key in ("begun", "finished"))
     return (finished - begun).total_seconds()
-
-
-def duration(seconds: float) -> str:
-    """`40 s`, `12 min` or `3.5 h`."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 5400:
-        return f"{round(seconds / 60)} min"
-    return f"{seconds / 3600:.1f} h"

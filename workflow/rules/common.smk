@@ -1,5 +1,6 @@
 # The study, its jobs, and what every rule uses.
 
+import logging
 import os
 import shlex
 import shutil
@@ -21,7 +22,9 @@ from pcqc_study.settings.replicates import replicates
 from pcqc_base.errors import nearest
 from pcqc_base.system.locks import hold
 from pcqc_base.system.manifest import MARKER, accepted
+from pcqc_base.system.progress import TimeLeft
 from pcqc_base.system.terminal import print_anywhere
+from pcqc_study.status import lasted
 
 print_anywhere()
 os.environ.pop("PYTHONOPTIMIZE", None)  # jobs need transformers, which reads docstrings
@@ -67,6 +70,11 @@ try:
     _ = [job.path for job in JOBS.all()]  # now, so that what keeps a path unknown is one line
 except UserError as error:
     sys.exit(f"pcqc: error: {error}")
+
+if workflow.is_main_process and not (TYPED and TYPED.dryrun):
+    TOOK = lasted(job for job in JOBS.all() if job.manifest.exists())
+    BY_RULE = {kind.rule or name: TOOK.get((name,), []) for name, kind in KINDS.items()}
+    logging.getLogger("snakemake.logging").addHandler(TimeLeft({**BY_RULE, "replicate": []}))
 
 RESULTS = STUDY.results
 LOGS = RESULTS / "logs"

@@ -1,8 +1,10 @@
 """Progress of long work: a bar on a terminal, timestamped lines elsewhere; and time per phase."""
 
+import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tqdm import tqdm
@@ -59,6 +61,74 @@ class Progress:
             return
         clock = time.strftime("%Y-%m-%d %H:%M:%S")
         print(f"{clock} {self.label}: {text}", file=sys.stderr, flush=True)
+
+
+class TimeLeft(logging.Handler):
+    """Says after each job of a workflow how long the others may take.
+
+    It hears the events of Snakemake's log, whose names and fields its interface for logger plugins
+    has. Jobs not yet done are taken to last as long as those of their rule have, and to run as many
+    at once as have run so far.
+
+    Args:
+        took: rule -> seconds that each of its jobs has taken before, none where none has run; of
+            all rules whose jobs take time.
+    """
+
+    def __init__(self, took: Mapping[str, list[float]]):
+        super().__init__()
+        self.took = {rule: [*seconds] for rule, seconds in took.items()}
+        self.left: Counter[str] = Counter()
+        self.running: dict[int, tuple[str, float]] = {}  # id -> rule, when it began
+        self.first: float | None = None
+        self.worked = 0.0  # seconds that ended jobs took
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take notice of an event, and print a line where Snakemake says how far it is."""
+        told, now = vars(record), time.monotonic()
+        match told.get("event"):
+            case "run_info":
+                self.left.update({r: n for r, n in told["stats"].items() if r in self.took})
+            case "job_info" if told["rule_name"] in self.took:
+                self.first = now if self.first is None else self.first
+                self.running[told["jobid"]] = told["rule_name"], now
+            case "job_finished" if told["job_id"] in self.running:
+                rule, begun = self.running.pop(told["job_id"])
+                self.took[rule].append(now - begun)
+                self.worked += now - begun
+                self.left[rule] -= 1
+            case "job_error":
+                self.running.pop(told["jobid"], None)
+            case "progress" if text := self.text(now):
+                print(text, file=sys.stderr, flush=True)
+
+    def text(self, now: float) -> str:
+        """Such as `about 12 min left, without 3 jobs of a kind that has not run yet`."""
+        seconds, unknown = 0.0, 0
+        for rule, count in self.left.items():
+            took = self.took[rule]
+            seconds += count * sum(took) / max(1, len(took))
+            unknown += 0 if took else count
+        so_far = [now - begun for _, begun in self.running.values()]
+        for (rule, _), spent in zip(self.running.values(), so_far, strict=True):
+            took = self.took[rule]
+            seconds -= min(spent, sum(took) / max(1, len(took)))
+        passed = now - (now if self.first is None else self.first)
+        at_once = (self.worked + sum(so_far)) / max(passed, 1e-9)
+        parts = [f"about {duration(seconds / max(at_once, 1))} left"] if seconds else []
+        if unknown:
+            jobs = "1 job" if unknown == 1 else f"{unknown} jobs"
+            parts.append(f"{'without ' if parts else ''}{jobs} of a kind that has not run yet")
+        return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min` or `3.5 h`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 class Phases:

@@ -136,11 +136,11 @@ def listed(study, model="clinic-pcqc"):
 def test_a_folder_that_is_moved_and_moved_back_has_one_experiment_and_one_version_a_run(
     ready, tmp_path, monkeypatch
 ):
-    for run in "AB":
+    for run in ready.method("pcqc").runs:
         (latest(ready, "train", "pcqc", run) / "checkpoints" / "000004").mkdir(parents=True)
     run_job(ready, "mirror", "pcqc")
     before, once = ids(ready, "pcqc"), listed(ready)
-    assert once == ({"clinic"}, ["A", "B"])
+    assert once == ({"clinic"}, ["A", "B", "C"])
     for number in range(2):
         elsewhere = tmp_path / f"elsewhere{number}"
         shutil.move("results", elsewhere / "results")
