@@ -178,6 +178,10 @@ class Collected:
 
         Nothing but predictions is known of these runs.
         """
+        return self._pooled
+
+    @cached_property
+    def _pooled(self) -> "Collected":
         bases = {str(number): base for number, base in enumerate(self.on_each_base, 1)}
         if len(bases) == 1:
             return self

@@ -23,7 +23,7 @@ from pcqc.evaluation.choice import selected_success
 from pcqc.seeds import generator
 from pcqc_base.system.files import sha256_file
 from pcqc_clinic import quality
-from pcqc_clinic.consultations import best_exchanges, random_exchanges
+from pcqc_clinic.consultations import best_exchanges, random_exchanges, still_likely
 from pcqc_clinic.quality import AskedQuestion
 
 DRAWS = 8  # consultations of a case with random questions
@@ -159,6 +159,11 @@ class Instrument:
         read = partial(self.collected.dialogues, method, run, self.benchmark)
         for dialogue in once(self._own, ("dialogues", method, run), lambda: list(read())):
             yield self.cases[dialogue["case_id"]], dialogue
+
+    def likely(self, world: World, case: Case, exchanges: list[Exchange]) -> list[str]:
+        """What `still_likely` returns."""
+        key = ("likely", case.case_id, *exchanges)
+        return once(self._clinic, key, lambda: still_likely(world, case, exchanges))
 
     def diagnosis(self, case: Case, dialogue: dict) -> float:
         """Chance that the Bayes diagnosis on the dialogue's evidence is right; ties are drawn."""

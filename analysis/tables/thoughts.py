@@ -1,6 +1,6 @@
 """What becomes of the doctor's thought, which carries the options still likely."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from analysis.collected import Collected
@@ -77,14 +77,16 @@ def build(collected: Collected) -> Table:
     return Table("thoughts", "What the thoughts carry.", caption, COLUMNS, tuple(rows))
 
 
-def thoughts_of(world: World, case: Case, dialogue: dict) -> Iterator[Thought]:
+def thoughts_of(
+    world: World, case: Case, dialogue: dict, options_left: Callable = still_likely
+) -> Iterator[Thought]:
     """The thoughts of a consultation (a row of the evaluation's dialogues), turn by turn."""
     exchanges: list[Exchange] = []
     options = frozenset(case.options.values())
     for turn in dialogue["turns"]:
         thought = turn["response"].partition(prompts.THINK_OPEN)[2]
         names = thought.partition(prompts.THINK_CLOSE)[0].split(",")
-        likely = frozenset(still_likely(world, case, exchanges))
+        likely = frozenset(options_left(world, case, exchanges))
         right = case.options[case.answer]
         yield Thought([name.strip() for name in names], options, likely, right)
         if turn["question"] and turn["answer"]:
@@ -93,8 +95,9 @@ def thoughts_of(world: World, case: Case, dialogue: dict) -> Iterator[Thought]:
 
 def _shares(instrument: Instrument, method: str, run: str) -> dict[str, float | None]:
     """Column -> percent of one run; None where there is nothing to count."""
+    world, likely = instrument.world, instrument.likely
     consultations = [
-        (dialogue["correct"], list(thoughts_of(instrument.world, case, dialogue)))
+        (dialogue["correct"], list(thoughts_of(world, case, dialogue, likely)))
         for case, dialogue in instrument.dialogues(method, run)
     ]
     thoughts = [thought for _, thoughts in consultations for thought in thoughts]
