@@ -3,9 +3,11 @@
 import ast
 import re
 
+import pandas as pd
 import pytest
 
-from analysis.copied_tables import copy_pictures, copy_tables, edited, with_tables
+from analysis.archive import ARCHIVES
+from analysis.copied_tables import copy_pictures, copy_tables, edited, shown, with_tables
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.graph import latest
@@ -94,3 +96,17 @@ def test_captions_have_no_typed_numbers():
         if " " in text and number != "95"
     }
     assert typed == set()
+
+
+def test_what_readme_says_of_credit_for_stopping_is_in_the_archive():
+    """Its runs have no table in README: they are not of the archived study."""
+    page = ROOT / "README.md"
+    runs = pd.read_csv(ARCHIVES / "ablations.csv").query("method == 'pcqc_stopping_last'")
+    assert (runs.groupby("study").size() == 5 * 4).all()  # runs, benchmarks
+    reached = runs.groupby("study")["accuracy"].mean()
+    rows = shown(page, "clinic-full", "overview_by_base").splitlines()
+    first = next(n for n, row in enumerate(rows) if row.startswith("| GRPO "))
+    grpo = [float(row.split("|")[7].split("±")[0]) for row in rows[first : first + 3]]
+    gains = [f"{a - b:.1f}" for a, b in zip(reached, grpo, strict=True)]
+    said = "leads GRPO on all three, by {}, {} and {} points".format(*gains)
+    assert said in " ".join(page.read_text(encoding="utf-8").split())
