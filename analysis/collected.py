@@ -86,12 +86,22 @@ class Collected:
         """The same with the runs of some methods; the others are listed without any."""
         names = set(methods)
         none = {name: () for name in self.study.methods if name not in names}
-        return replace(self.with_runs(none), others=tuple(o.only(names) for o in self.others))
+        rest = self.with_runs(none)
+        return rest._with(rest.study, tuple(other.only(names) for other in self.others))
 
     def with_runs(self, runs: Mapping[str, tuple[str, ...]]) -> "Collected":
         """The same with other runs of some methods."""
         methods = {n: replace(m, runs=runs.get(n, m.runs)) for n, m in self.study.methods.items()}
-        return replace(self, study=replace(self.study, methods=methods))
+        return self._with(replace(self.study, methods=methods), self.others)
+
+    def _with(self, study: Study, others: tuple["Collected", ...]) -> "Collected":
+        """The same rows, grouped once, as those of a part of the study."""
+        part = replace(self, study=study, others=others)
+        known = {"_updates": self._updates} | (
+            {} if self.predictions.empty else {"_cases": self._cases}
+        )
+        vars(part).update(known)
+        return part
 
     def rows(self, role: str) -> dict[str, str]:
         """Method -> title of a role in the study's order; those without runs say so."""
@@ -263,8 +273,7 @@ class Collected:
         """The same on the development benchmark alone."""
         name = self.study.development
         study = replace(self.study, benchmarks={name: self.study.benchmarks[name]})
-        others = tuple(other.on_development() for other in self.others)
-        return replace(self, study=study, others=others)
+        return self._with(study, tuple(other.on_development() for other in self.others))
 
     def update(self, method: str, run: str) -> int:
         """The update whose checkpoint the predictions of a run are of."""

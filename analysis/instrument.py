@@ -136,15 +136,17 @@ class Instrument:
 
     def questions(self, method: str, run: str) -> list[tuple[Case, list[AskedQuestion]]]:
         """Every consultation's answered questions, in the order of the run's file."""
-        return [(case, self.judged(case, d)) for case, d in self.dialogues(method, run)]
+        every = self.dialogues(method, run)
+        return once(
+            self._own,
+            ("questions", method, run),
+            lambda: [(case, self.judged(case, dialogue)) for case, dialogue in every],
+        )
 
     def early(self, method: str, run: str) -> list[AskedQuestion]:
         """The first `quality.EARLY` answered questions of all consultations of a run."""
-        asked: list[AskedQuestion] = []
-        for case, dialogue in self.dialogues(method, run):
-            early = partial(quality.early_questions, self._values, case, dialogue)
-            asked += once(self._clinic, ("early", case.case_id, *said(dialogue)), early)
-        return asked
+        every = self.questions(method, run)
+        return [question for _, asked in every for question in asked[: quality.EARLY]]
 
     def judged(self, case: Case, dialogue: dict) -> list[AskedQuestion]:
         """A dialogue's answered questions, beside the others that could be asked."""
