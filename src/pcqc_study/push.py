@@ -55,7 +55,7 @@ def push(study: Study, method: str, run: str, repository: str, public: bool = Fa
         raise UserError("HF_TOKEN is not set; give it a token that may write to the repository")
     folders = load(study.results, method, run).folders
     finished = FinishedRun(study.results, method, run, folders, study)
-    if (weights := finished.weights) is None:
+    if not (weights := finished.weights).is_dir():
         job = f"train {study.name} {method} {run}" if finished.training else f"sft {study.name}"
         raise UserError(f"{finished}: its weights are not here; `pcqc {job}` makes them again")
     from huggingface_hub import CommitOperationAdd, HfApi

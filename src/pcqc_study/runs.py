@@ -26,7 +26,7 @@ NAMES = ("case_id", "benchmark", "method", "run", "training", "evaluation")
 OF_A_RUN = ("train", "select", "evaluate", "continuation", "grounding")  # kinds of its jobs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A run of a method: one training with one seed, and its evaluation. Made by `load`.
 
@@ -43,6 +43,14 @@ class Run:
 
     def __str__(self) -> str:
         return f"{self.results.name}/{self.method}/{self.run}"
+
+    def __repr__(self) -> str:
+        """Three lines: which run, how well it did, where it is."""
+        update, reached = self.evaluation["update"], self.evaluation["benchmarks"]
+        shares = (f"{name} {100 * of['accuracy']:.1f} %" for name, of in reached.items())
+        updates = f", update {update} of {self.training['updates']}" if self.training else ""
+        place = self.folders["evaluate"].resolve()
+        return f"<Run {self}{updates}\n right: {', '.join(shares)}\n in {place}>"
 
     @cached_property
     def evaluation(self) -> dict[str, Any]:
@@ -68,6 +76,27 @@ class Run:
     def selection(self) -> dict[str, Any]:
         """The choice of the checkpoint."""
         return read_json(checked(self.folders["select"] / "selection.json"))
+
+    @property
+    def weights(self) -> Path:
+        """Folder of the evaluated checkpoint, which an archive leaves out; Shared SFT's actor."""
+        update = self.evaluation["update"]
+        if self.training and update:
+            return self.folders["train"] / CHECKPOINTS / f"{update:06d}"
+        actor = self.evaluation["fingerprint"]["inputs"]["actor"]
+        return self.results / KINDS["sft"].folder / actor
+
+    def model(self) -> tuple[Any, Any]:
+        """The doctor that was evaluated: a causal language model of transformers, its tokenizer.
+
+        Raises:
+            UserError: an archive left its weights out, or they were altered.
+        """
+        from pcqc.models.folder import load_model, load_tokenizer
+
+        folder = checked(self.weights)
+        dtype = self.evaluation["settings"]["dtypes"]["actor"]
+        return load_model(folder, dtype), load_tokenizer(folder)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -115,7 +144,7 @@ class Run:
     def candidates(self) -> pd.DataFrame:
         """One row for each candidate question of the training; rows of one state stand together.
 
-        Columns: `update`, `case_id` and `turn` name the state; `baseline` is the scorer's
+        Columns: `update`, `case_id` and `turn` (from 1) name the state; `baseline` is the scorer's
         probability of the correct option there, `spread` the standard deviation of its candidates'
         utilities; `candidate` counts from 0, the executed one; `question`, `answer`, `utility`,
         `gain`, `credit`, `executed`, and `supervised`: whether its question tokens were trained on.
@@ -130,7 +159,7 @@ class Run:
         columns = ("question", "answer", "utility", "gain", "credit", "executed", "supervised")
         rows = (
             {key: group[key] for key in state}
-            | {"candidate": number}
+            | {"turn": group["turn"] + 1, "candidate": number}
             | {key: candidate[key] for key in columns}
             for _, group in read_jsonl(checked(self.folders["train"] / name))
             for number, candidate in enumerate(group["candidates"])

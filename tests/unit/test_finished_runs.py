@@ -1,5 +1,6 @@
 """`import pcqc`: a finished run as data frames, whole or as an archive has it."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -7,9 +8,14 @@ from pathlib import Path
 
 import pytest
 import run_folders
+import torch
+from hand_made import finish_job
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import pcqc
+from pcqc.models.folder import save_model
 from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.manifest import LEFT_OUT
 
 
@@ -33,7 +39,7 @@ def test_a_candidate_is_a_row_with_its_state_answer_and_credit(run):
     rows = run.candidates()
     assert len(rows) == 16  # four updates with one group of four
     first = rows[(rows["update"] == 1) & (rows["candidate"] == 0)].iloc[0]
-    assert (first["question"], first["answer"], first["turn"]) == ("Any fever?", "Yes.", 1)
+    assert (first["question"], first["answer"], first["turn"]) == ("Any fever?", "Yes.", 2)
     assert (first["executed"], first["supervised"]) == (True, True)
     assert first["gain"] == pytest.approx(0.62 - 0.30)
     assert first["credit"] == pytest.approx((0.62 - 0.42) / 0.1467, abs=1e-3)
@@ -121,6 +127,38 @@ def test_what_an_archive_left_out_is_named_with_the_command_that_makes_it(
         list(run.dialogues("clinic_wide"))
     assert {row["case_id"].split("-")[0] for row in run.dialogues()} == {"clinic_dev"}
     assert len(run.predictions()) == 6
+
+
+def test_a_run_is_told_in_three_lines(run):
+    assert repr(run) == (
+        "<Run clinic/pcqc/A, update 4 of 4\n right: clinic_dev 66.7 %, clinic_wide 66.7 %\n"
+        f" in {run.folders['evaluate'].resolve()}>"
+    )
+    sft = pcqc.load("results/clinic", "shared_sft", "A")
+    assert repr(sft).startswith("<Run clinic/shared_sft/A\n right: clinic_dev ")
+
+
+def test_the_evaluated_doctor_is_loaded_or_named_where_an_archive_left_it_out(
+    finished, tmp_path, monkeypatch
+):
+    shutil.copytree(finished / "results", tmp_path / "results", symlinks=True)
+    monkeypatch.chdir(tmp_path)
+    run = pcqc.load("results/clinic", "pcqc", "A")
+    published, training = ROOT / "models" / "clinic-1" / "sft", run.training
+    model = AutoModelForCausalLM.from_pretrained(published)
+    save_model(run.weights, model, AutoTokenizer.from_pretrained(published))
+    entries = {key: training[key] for key in ("updates", "checkpoints") if key in training}
+    finish_job(run_folders.make_study(), "train", "pcqc", "A", entries=entries)
+    loaded, tokenizer = run.model()
+    text = tokenizer("Any red spots?", return_tensors="pt").to(loaded.device)
+    logits = model(**text.to(model.device)).logits
+    torch.testing.assert_close(loaded(**text).logits.cpu(), logits)
+    names = [path.relative_to(run.folders["train"]) for path in run.weights.iterdir()]
+    shutil.rmtree(run.weights)
+    left_out = json.dumps([name.as_posix() for name in names])
+    (run.folders["train"] / LEFT_OUT).write_text(left_out)
+    with pytest.raises(UserError, match=r"is not in the archive of the study; `pcqc train clinic"):
+        run.model()
 
 
 def test_the_package_is_imported_without_what_is_slow_to_import():

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from pcqc_base.system.files import digest, sha256_file
 from pcqc_base.system.manifest import MANIFEST, checked, read_manifest
 from pcqc_study.graph import Jobs
-from pcqc_study.kinds import CHECKPOINTS
 from pcqc_study.runs import Run
 from pcqc_study.settings import START, Study
 
@@ -18,7 +17,7 @@ PLACES = {"train": "training", "evaluate": "evaluation", "continuation": "contin
 BESIDE = {"select": "evaluation/selection.json", "grounding": "continuation/grounding.csv"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FinishedRun(Run):
     """One run of a method of a study."""
 
@@ -89,16 +88,6 @@ class FinishedRun(Run):
     def groups(self) -> list[dict]:
         """The run's candidate groups; none for a method that draws none."""
         return list(self.rows("train", "candidate_groups.jsonl"))
-
-    @property
-    def weights(self) -> Path | None:
-        """Folder of the selected checkpoint; None where its weights are not here."""
-        update = self.evaluation["update"]
-        if not (update and self.training):
-            folder = Jobs(self.study).job("sft").path / "actor"
-        else:
-            folder = self.folders["train"] / CHECKPOINTS / f"{update:06d}"
-        return folder if folder.is_dir() else None
 
 
 def at_start(study: Study) -> dict:

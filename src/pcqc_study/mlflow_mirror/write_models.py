@@ -16,7 +16,7 @@ def register(store: Store, run: FinishedRun, run_id: str) -> None:
     or where the weights were removed.
     """
     folder = run.weights
-    if artifacts(run.study) is None or folder is None:
+    if artifacts(run.study) is None or not folder.is_dir():
         return
     client, name, source = store.client, f"{run.study.name}-{run.method}", folder.resolve().as_uri()
     if not client.search_registered_models(f"name = '{name}'"):
