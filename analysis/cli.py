@@ -9,8 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from analysis.tables_and_figures import FIGURES, TABLES
-from pcqc_base.system.files import read_json
-from pcqc_base.system.manifest import checked
 from pcqc_base.system.terminal import show
 from pcqc_study.kinds.whole_study import ANSWER
 from pcqc_study.program import Name, argument, as_json, option, pcqc, study
@@ -116,6 +114,8 @@ def answer(study, methods, as_json) -> None:
 
 def _answered(study) -> dict[str, Any]:
     """What all methods of a study answer: as its report has it, where that has today's results."""
+    from pcqc_base.system.files import read_json
+    from pcqc_base.system.manifest import checked
     from pcqc_study.graph import Jobs
 
     report = Jobs(study).job("report")
