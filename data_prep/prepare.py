@@ -166,12 +166,9 @@ def _released(task: "Task") -> list[SftRow]:
 
 
 def _row_of(row: SftRow) -> dict:
-    """A released row as one of SFT: its last response alone is trained on.
-
-    Earlier turns have rows of their own.
-    """
+    """A released row as one of SFT. Of a single turn, the earlier ones have rows of their own."""
     messages = [*row.messages, {"role": "assistant", "content": row.response}]
-    return {"case_id": row.id, "messages": messages, "train": "last", "origin": row.origin}
+    return {"case_id": row.id, "messages": messages, "train": row.train, "origin": row.origin}
 
 
 def _write_sft(task: "Task", chat: ChatFormat, rows: Sequence[dict]) -> None:

@@ -12,6 +12,7 @@ from data_prep import (
     atpo_sft,
     dxbench,
     mediq,
+    messages,
     own_cases,
     symptomcheck,
 )
@@ -19,7 +20,10 @@ from data_prep.rows import BadRow, parse, read_rows, read_text
 from pcqc_base.errors import UserError, nearest, one_line
 from pcqc_base.system.files import parse_json
 
-MODULES = (atpo_dialogues, atpo_sft, mediq, own_cases, agentclinic, symptomcheck, dxbench)
+MODULES = (
+    *(atpo_dialogues, atpo_sft, messages, mediq, own_cases),
+    *(agentclinic, symptomcheck, dxbench),
+)
 FORMATS = {module.NAME: module for module in MODULES}
 GUIDE = "docs/own-cases.md shows how to write one JSON object a line"
 LFS, FETCH_LFS = "a Git LFS pointer", "not the file; `git lfs pull` in its repository fetches that"

@@ -112,15 +112,16 @@ def printed(mini):
 @pytest.fixture(scope="session")
 def draw_clinic(tmp_path_factory):
     """Puts a study's cases into the working directory; a study's are drawn once in a test run."""
-    from pcqc_study.graph import Jobs
+    from hand_made import make_cases
+
     from pcqc_study.run_job import run_job
 
     def draw(study):
         def make(folder):
             folder.mkdir()
             with chdir(folder):
-                for name in Jobs(study).drawn():
-                    run_job(study, "clinic", name)
+                run_job(study, "base")
+                make_cases(study)
 
         drawn = once(tmp_path_factory, f"cases of {study.name}", make)
         shutil.copytree(drawn, Path.cwd(), symlinks=True, dirs_exist_ok=True)

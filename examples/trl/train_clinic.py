@@ -22,7 +22,7 @@ from pcqc.methods.base import Services
 from pcqc.models.folder import load_model, load_tokenizer
 from pcqc.models.pretrained import install
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc_clinic.build import TRAINING, draw_cases
+from pcqc_clinic.build import TRAINING, draw_cases, key_of_case
 from pcqc_clinic.world import make_world
 from pcqc_study.settings import Study, load_study
 from turn_credit.adapters.trl import PCQCTrainer
@@ -46,13 +46,13 @@ def open_clinic(updates: int, cases: int, validation: int) -> Clinic:
     training = replace(TRAINING, cases=updates * cases)
     train = draw_cases(world, seed, "train", training)
     benchmark = replace(study.benchmarks[study.development], cases=validation)
-    development = draw_cases(world, seed, "dev", benchmark, before=train)
+    development = draw_cases(world, seed, "dev", benchmark, before=map(key_of_case, train))
     with tempfile.TemporaryDirectory() as folder:
         engines = {}
         for role in ("actor", "patient", "scorer"):
             install(study.pretrained[study.starts_from(role)], Path(folder, role))
             engines[role] = TransformersEngine(load_model(Path(folder, role)))
-        chat = ChatFormat(load_tokenizer(Path(folder, "actor")), study.protocol.instruction)
+        chat = ChatFormat(load_tokenizer(Path(folder, "actor")), study.clinic.instruction)
     # The policy itself is sampled, in rollouts and in validation.
     actor = Actor(engines["actor"], chat, replace(study.actor_decoding, top_p=1.0))
     patient = Patient(engines["patient"], chat, study.patient_decoding)

@@ -104,9 +104,17 @@ class Jobs:
 
     def cases(self, name: str) -> Part:
         """Cases of the training (`train`) or of a benchmark; `sft`: the SFT conversations."""
+        return self.job("prepare", "train" if name == "sft" else name) / f"{name}.jsonl"
+
+    def raw(self, name: str) -> Part | Path:
+        """A raw file: one that the clinic draws, or a published one on this machine."""
         if self.study.synthetic:
             return self.job("clinic", name) / f"{name}.jsonl"
-        return self.job("prepare", "train" if name == "sft" else name) / f"{name}.jsonl"
+        return self.study.raw_files[name].path
+
+    def drawn_cases(self, name: str) -> Part:
+        """The raw file of a set's cases; those of SFT conversations are a file beside them."""
+        return self.job("clinic", name) / f"{'cases' if name == 'sft' else name}.jsonl"
 
     def instruction(self) -> dict[str, Part]:
         """The actor's system message, where it is not in the settings."""
@@ -175,13 +183,13 @@ class Jobs:
 
     def shared(self) -> list[Job]:
         """Jobs that all runs share, in order."""
-        if self.study.synthetic:
-            drawn = [self.job("clinic", name) for name in self.drawn()]
-            return [*drawn, self.job("base"), self.job("sft")]
-        data = [self.job("convert", name) for name in self.study.raw_files]
-        data += [self.job("overlap"), self.job("base")]
+        names = self.drawn() if self.study.synthetic else []
+        data = [self.job("clinic", name) for name in names]
+        data += [self.job("convert", name) for name in self.study.raw_files]
+        data.append(self.job("overlap"))
         if self.study.protocol.instruction is None:
             data.append(self.job("instruction"))
+        data.append(self.job("base"))
         data += [self.job("prepare", name) for name in ("train", *self.study.benchmarks)]
         return [*data, self.job("sft")]
 

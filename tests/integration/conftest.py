@@ -4,14 +4,13 @@ import shutil
 from contextlib import chdir
 
 import pytest
-from hand_made import finish_job, folder_of
+from hand_made import finish_job, folder_of, make_cases
 from helpers import SECRET_ADDRESS, make_tokenizer, tiny_model
 from once import once
 from small_runs import small_study
 from stub_server import Stub
 
 from pcqc.models.folder import save_model
-from pcqc_study.graph import Jobs
 from pcqc_study.run_job import run_job
 
 
@@ -23,11 +22,10 @@ def prepared(tmp_path_factory):
         folder.mkdir()
         with chdir(folder):
             study = small_study(folder)
-            for name in Jobs(study).drawn():
-                run_job(study, "clinic", name)
             tokenizer = make_tokenizer()
             save_model(folder_of(study, "base") / "base", tiny_model(0, len(tokenizer)), tokenizer)
             finish_job(study, "base")
+            make_cases(study)
             run_job(study, "sft")
 
     return once(tmp_path_factory, "prepared", make)

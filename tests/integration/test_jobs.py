@@ -43,14 +43,14 @@ def train(study):
 
 @pytest.mark.parametrize("lie", ["a disease", "a complaint"])
 def test_a_case_of_no_known_disease_is_one_line_also_where_its_digest_was_made_to_fit(study, lie):
-    path = folder_of(study, "clinic", "clinic_dev") / "clinic_dev.jsonl"
+    path = folder_of(study, "prepare", "clinic_dev") / "clinic_dev.jsonl"
     world = load_world(folder_of(study, "clinic", "world") / "world.json")
     case = read_cases(path)[1]
     (complaint,) = set(case.initial.rstrip(".").split()) & set(world.complaints)
     old = case.options["B"] if lie == "a disease" else complaint
     first, row, *rest = path.read_text().splitlines(keepends=True)
     path.write_text("".join([first, row.replace(old, "gout\\n"), *rest]))
-    finish_job(study, "clinic", "clinic_dev")
+    finish_job(study, "prepare", "clinic_dev")
     with pytest.raises(UserError, match=f"^{path}, case '{case.case_id}': ") as error:
         train(study)
     assert str(error.value).endswith(f"altered: move {path.parent} away and run the workflow again")
@@ -147,7 +147,7 @@ def test_sync_gaps_are_recorded(study, monkeypatch):
 def test_failures_of_servers_are_recorded(study):
     """The first request is refused, the second and third answered at the second attempt."""
     tokenizer = load_tokenizer(latest(study, "sft") / "patient")
-    chat = ChatFormat(tokenizer, study.protocol.instruction)
+    chat = ChatFormat(tokenizer, study.clinic.instruction)
     answer = completion([*chat.encode("No."), chat.end_of_turn])
     seen = []
 

@@ -11,6 +11,7 @@ from pcqc.evaluation.benchmark import Evaluation
 from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc_base.system.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
 from pcqc_study.graph import Jobs
+from pcqc_study.run_job import run_job
 from pcqc_study.settings import Study
 
 
@@ -20,14 +21,24 @@ def folder_of(study: Study, kind: str, *arguments: str) -> Path:
 
 
 def clinic_file(study: Study, name: str) -> Path:
-    """Where the clinic writes its world, or a set of cases."""
-    return folder_of(study, "clinic", name) / f"{name}.json{'' if name == 'world' else 'l'}"
+    """Where a study of the clinic has its world, or a set of cases."""
+    if name == "world":
+        return folder_of(study, "clinic", "world") / "world.json"
+    return Jobs(study).cases(name).path
 
 
 def finish_clinic(study: Study) -> None:
-    """Write the manifests of the clinic's sets, whose files lie in their folders."""
-    for name in Jobs(study).drawn():
-        finish_job(study, "clinic", name)
+    """Write the manifests of the clinic's world and cases, whose files lie in their folders."""
+    finish_job(study, "clinic", "world")
+    for name in ("train", *study.benchmarks):
+        finish_job(study, "prepare", name)
+
+
+def make_cases(study: Study) -> None:
+    """Run the jobs that make the cases of a study of the clinic, which has a base model."""
+    for job in Jobs(study).shared():
+        if job.kind not in ("overlap", "base", "sft"):
+            run_job(study, job.kind, *job.arguments)
 
 
 def finish_all(study: Study) -> None:

@@ -29,7 +29,7 @@ from pcqc_study.settings import load_study
 def subjects(count: int, **settings: float) -> Iterator[Subject]:
     """Subjects in the world of the study `clinic` but for some settings."""
     study = load_study("clinic")
-    instruction = study.protocol.instruction
+    instruction = study.clinic.instruction
     world = make_world(dataclasses.replace(study.clinic, **settings))
     chat = ChatFormat(make_tokenizer(world, instruction), instruction)
     rng = np.random.default_rng(0)

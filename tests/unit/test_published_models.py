@@ -41,7 +41,7 @@ def test_the_base_model_is_as_sound_as_its_card_says(name, tmp_path):
     study = load_study("clinic")
     install(Pretrained(f"models/{name}/base"), tmp_path / "base")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "base").eval()
-    chat = ChatFormat(load_tokenizer(tmp_path / "base"), study.protocol.instruction)
+    chat = ChatFormat(load_tokenizer(tmp_path / "base"), study.clinic.instruction)
     scores = validate(make_world(study.clinic), chat, model, seed=int(name[-1]))
     # Another processor rounds otherwise, which may turn one or two of 500 answers.
     expected = [figure for row in ROWS for figure in percentages(row, name)]

@@ -44,7 +44,8 @@ try:
             )
     STUDY = load_study(STUDY_ARGUMENT)
     # Before any path is computed: a result's path depends on the bytes of the study's raw files.
-    MISSING = sorted(str(raw.path) for raw in STUDY.raw_files.values() if not raw.path.is_file())
+    PUBLISHED = [] if STUDY.synthetic else STUDY.raw_files.values()
+    MISSING = sorted(str(raw.path) for raw in PUBLISHED if not raw.path.is_file())
     if MISSING:
         raise UserError(
             f"{', '.join(MISSING)}: missing; download with `pcqc data fetch`, or name the folder that "

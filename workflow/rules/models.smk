@@ -3,7 +3,7 @@
 
 rule base:
     input:
-        world=given({} if STUDY.models else JOBS.world()),
+        scratch=given(*(() if STUDY.models else (JOBS.world(), JOBS.instruction()))),
     output:
         result("base"),
     log:

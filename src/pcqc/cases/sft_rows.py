@@ -1,7 +1,7 @@
-"""Published SFT rows: one actor turn to imitate, with the messages before it."""
+"""Published SFT rows: an actor turn, or all of a conversation, to imitate."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -15,7 +15,7 @@ Text = Annotated[str, Field(pattern=r"\S")]  # not blank
 
 @dataclass(frozen=True, config=STRICT)
 class SftRow:
-    """One actor turn to imitate, as its source words it.
+    """What to imitate, as its source words it.
 
     Attributes:
         id: unique and stable within its source.
@@ -23,6 +23,7 @@ class SftRow:
         messages: earlier messages, each {"role", "content"}: system, user, assistant, user, ...
         response: the target: what the assistant says next, thinking included.
         origin: file and row, and `end`, the exact text that closed the response.
+        train: on the response, the `last` message, or on `all` of the assistant's.
     """
 
     id: Text
@@ -30,6 +31,7 @@ class SftRow:
     messages: Annotated[list[dict[str, str]], Field(min_length=2)]
     response: Text
     origin: dict[str, str | int]
+    train: Literal["last", "all"] = "last"
 
 
 def read_sft_rows(path: Path) -> list[SftRow]:

@@ -59,6 +59,8 @@ class Clinic:
     sft_questions: Some[Whole]  # numbers of questions in an SFT conversation, drawn uniformly
     # which questions the SFT conversations ask; `best` shows how well a model of this size can do
     sft_asks: Literal["random", "best"] = "random"
+    # the actor's system message, as its files carry it; `protocol.instruction` goes before it
+    instruction: str | None = None
     # numbers of options of training cases and of SFT conversations, drawn uniformly
     training_options: Some[Annotated[int, Field(ge=2, le=8)]] = (4, 5, 6, 7, 8)
 

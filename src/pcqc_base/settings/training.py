@@ -13,7 +13,7 @@ class Protocol:
     """Limits and words of a consultation (`sec:setup`, `app:evaluation_protocol`)."""
 
     # System message of the actor; where not given, the one that the published cases carry
-    # (data_prep.instruction). The clinic's must be given.
+    # (data_prep.instruction).
     instruction: str | None = None
     max_turns: Count = 10  # actor turns, the final answer included
     prompt_tokens: Count = 1024

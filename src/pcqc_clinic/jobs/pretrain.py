@@ -1,5 +1,6 @@
 """The clinic's base model, trained from scratch."""
 
+from pcqc.jobs.instruction import instruction
 from pcqc_base.system.manifest import checked
 from pcqc_base.task import Task
 from pcqc_clinic.pretrain import pretrain
@@ -12,7 +13,7 @@ def run(task: Task) -> None:
     pretrain(
         load_world(checked(task.inputs["world"])),
         settings.scratch_model,
-        settings.protocol.instruction,
+        instruction(task),
         tokens_per_micro_batch=settings.tokens_per_micro_batch,
         models=task.folder,
         state=task.state / "base",

@@ -1,4 +1,4 @@
-"""Jobs that make cases: the clinic's are drawn, published ones converted and selected."""
+"""Jobs that make cases: raw files, which the clinic draws or others published, are converted."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -23,7 +23,8 @@ def clinic(jobs: "Jobs", name: str) -> Given:
     settings = Settings(name=name, world=Settings(**of(study.clinic, *WORLD)))
     if name == "world":
         return settings, {}
-    inputs = {before: jobs.job("clinic", before) for before in names[1 : names.index(name)]}
+    settings.instruction = study.protocol.instruction or study.clinic.instruction
+    inputs = {before: jobs.drawn_cases(before) for before in names[1 : names.index(name)]}
     if name in study.benchmarks:
         settings.benchmark = unlabelled(study.benchmarks[name])
         return settings, inputs
@@ -33,7 +34,6 @@ def clinic(jobs: "Jobs", name: str) -> Given:
         return settings, inputs
     settings.conversations = study.clinic.sft_conversations
     settings.questions, settings.asks = study.clinic.sft_questions, study.clinic.sft_asks
-    settings.instruction = study.protocol.instruction
     return settings, inputs
 
 
@@ -42,21 +42,15 @@ def clinic(jobs: "Jobs", name: str) -> Given:
     "data/converted",
     "data_prep.convert",
     "file",
-    synthetic=False,
 )
 def convert(jobs: "Jobs", name: str) -> Given:
     files = jobs.study.raw_files
     if name not in files:
         raise UserError(f"study '{jobs.study.name}' has no file '{name}'{nearest(name, files)}")
-    return Settings(format=files[name].format), {"raw": files[name].path}
+    return Settings(format=files[name].format), {"raw": jobs.raw(name)}
 
 
-@kind(
-    "audit the overlap of training and evaluation",
-    "data/overlap",
-    "data_prep.overlap_audit",
-    synthetic=False,
-)
+@kind("audit the overlap of training and evaluation", "data/overlap", "data_prep.overlap_audit")
 def overlap(jobs: "Jobs") -> Given:
     names, benchmarks = list(jobs.study.raw_files), jobs.study.benchmarks
     settings = Settings(
@@ -70,7 +64,6 @@ def overlap(jobs: "Jobs") -> Given:
     "take the actor's system message from the published cases",
     "data/instruction",
     "data_prep.instruction",
-    synthetic=False,
 )
 def instruction(jobs: "Jobs") -> Given:
     study = jobs.study
@@ -80,7 +73,7 @@ def instruction(jobs: "Jobs") -> Given:
     return settings, {name: jobs.job("convert", name) / f"{name}.card.json" for name in names}
 
 
-@kind("select the cases of {set}", "data", "data_prep.prepare", "set", synthetic=False)
+@kind("select the cases of {set}", "data", "data_prep.prepare", "set")
 def prepare(jobs: "Jobs", name: str) -> Given:
     """Cases of a benchmark; for `train` the training cases and the SFT conversations."""
     study, training = jobs.study, name == "train"
@@ -88,14 +81,15 @@ def prepare(jobs: "Jobs", name: str) -> Given:
         known = ["train", *study.benchmarks]
         raise UserError(f"study '{study.name}' has no set '{name}'{nearest(name, known)}")
     taught = [n for n in study.raw_files if n not in study.benchmarks]
-    expected = study.data.training_cases if training else study.benchmarks[name].cases
+    data = study.sources
+    expected = data.training_cases if training else study.benchmarks[name].cases
     names = taught if training else [name]
     inputs = {n: jobs.job("convert", n) / f"{n}.jsonl" for n in names}
     cards = {n: jobs.job("convert", n) / f"{n}.card.json" for n in names if n != "sft"}
     inputs |= {f"card {n}": card for n, card in cards.items()}
     inputs |= {f"tokenizer {role}": jobs.base_model(role) for role in ("actor", "patient")}
     inputs |= jobs.instruction()
-    settings = Settings(name=name, protocol=study.protocol, data=study.data, expected=expected)
+    settings = Settings(name=name, protocol=study.protocol, data=data, expected=expected)
     settings.answer_tokens = study.patient_decoding.max_tokens
     return settings, inputs
 

@@ -24,7 +24,7 @@ def base(jobs: "Jobs") -> Given:
         **of(study, "scratch_model", "protocol"),
         tokens_per_micro_batch=study.rl.tokens_per_micro_batch,
     )
-    return settings, jobs.world()
+    return settings, jobs.world() | jobs.instruction()
 
 
 @kind("fine-tune actor and patient", "models/sft", "pcqc.jobs.sft", shared_out=True)

@@ -83,10 +83,9 @@ def report(jobs: "Jobs") -> Given:
         made = job.manifest.exists() or method in jobs.wanted
         if study.method(method).on_demand and made:
             inputs[f"evaluate {method} {run}"] = job
-    if not study.synthetic:
-        inputs |= {f"convert {name}": jobs.job("convert", name) for name in study.raw_files}
-        inputs["overlap"] = jobs.job("overlap")
-    elif (lost := jobs.job("lost_points_table")).manifest.exists():
+    inputs |= {f"convert {name}": jobs.job("convert", name) for name in study.raw_files}
+    inputs["overlap"] = jobs.job("overlap")
+    if study.synthetic and (lost := jobs.job("lost_points_table")).manifest.exists():
         inputs[LOST_POINTS] = lost
     templates = [p for p in (ROOT / "analysis").rglob("*") if p.suffix in TEMPLATES]
     inputs |= {f"template {p.name}": p for p in sorted(templates)}

@@ -9,7 +9,7 @@ from pcqc_study.settings.study import Study
 # Names that a study's `data` folder and its tables have beside those of benchmarks.
 RESERVED_BENCHMARKS = (
     *("train", "sft", "world", "manifest", "templates", "exclusions", "converted", "overlap"),
-    *("instruction", "average", "mean"),
+    *("clinic", "instruction", "average", "mean"),
 )
 # Targets of the workflow beside the rules of its jobs. A method's name is a target too.
 TARGETS = ("all", "atpo_ablations", "continuation", "lost_points", "peers", "replicate", "trials")
@@ -126,8 +126,8 @@ def _clinic(study: Study) -> Iterator[Problem]:
         yield "synthetic", "needs 'clinic', and either 'models' or 'scratch_model'; give these"
         return
     yield from _unused(study, ("data",), "a synthetic study")
-    if study.protocol.instruction is None:
-        yield "protocol.instruction", "missing; add it"
+    if (study.protocol.instruction is None) == (clinic.instruction is None):
+        yield "clinic.instruction", "give either this or protocol.instruction"
     if max(clinic.sft_questions) > clinic.diseases:
         yield "clinic.sft_questions", "there are fewer findings to ask about; lower them"
     if min(clinic.training_options) > clinic.diseases:

@@ -155,15 +155,23 @@ class Study:
         return pairs
 
     @property
+    def sources(self) -> Data:
+        """Where training cases and SFT conversations come from; the clinic writes its own files."""
+        if self.clinic is None:
+            return self.data
+        training, sft = RawFile("train.jsonl"), RawFile("sft.jsonl")
+        sizes = self.clinic.training_cases, self.clinic.sft_conversations
+        return Data((training,), sizes[0], conversations=sizes[1], sft=sft)
+
+    @property
     def raw_files(self) -> dict[str, RawFile]:
-        """Name in `data/converted` -> published file; the training's names start with `train`."""
-        if self.data is None:
-            return {}
-        training, several = self.data.training, len(self.data.training) > 1
+        """Name in `data/converted` -> raw file; the training's names start with `train`."""
+        training, several = self.sources.training, len(self.sources.training) > 1
         files = {f"train-{i}" if several else "train": f for i, f in enumerate(training, start=1)}
-        if self.data.sft:
-            files["sft"] = self.data.sft
-        return files | {name: benchmark.raw for name, benchmark in self.benchmarks.items()}
+        if self.sources.sft:
+            files["sft"] = self.sources.sft
+        own = {name: benchmark.raw for name, benchmark in self.benchmarks.items()}
+        return files | {name: raw or RawFile(f"{name}.jsonl") for name, raw in own.items()}
 
     @property
     def pretrained(self) -> dict[str, Pretrained]:

@@ -22,7 +22,7 @@ def test_the_workflow_stops_with_the_line_and_loses_nothing(copy):
     """What no job would read again is compared too, before any job starts."""
     before = digests(copy.results / "runs")
     path = copy.results / "data/clinic/train/latest/train.jsonl"
-    path.write_text(path.read_text().replace('"case_id"', '"case"', 1))
+    path.write_text(path.read_text().replace('"index"', '"number"', 1))
     done = copy.run(copy.workflow("terminal_only"))
     output = done.stdout + done.stderr
     assert done.returncode != 0

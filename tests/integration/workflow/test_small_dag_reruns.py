@@ -8,6 +8,7 @@ from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace, started
 
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
+from pcqc_study.kinds import KINDS
 from pcqc_study.mlflow_mirror.mlflow_store import SQLITE
 from pcqc_study.settings import load_study
 
@@ -136,7 +137,12 @@ def test_an_edit_leaves_the_old_run_and_taking_it_back_leads_to_it(copy):
 
 def test_a_method_alone_by_its_name(tmp_path):
     place = Workplace(tmp_path / "fresh")
-    models = ["Put the base model in place", "Fine-tune actor and patient"]
-    models += [f"Draw the clinic's {name}" for name in Jobs(load_study(STUDY)).drawn()]
-    assert place.planned("executed_local") == sorted([*models, *LOCAL])
+    shared = [
+        KINDS[job.kind].sentence.format(
+            **dict(zip(KINDS[job.kind].arguments, job.arguments, strict=True))
+        )
+        for job in Jobs(load_study(STUDY)).shared()
+    ]
+    shared = [f"{sentence[0].upper()}{sentence[1:]}" for sentence in shared]
+    assert place.planned("executed_local") == sorted([*shared, *LOCAL])
     assert not place.results.exists()

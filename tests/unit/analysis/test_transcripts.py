@@ -139,7 +139,7 @@ def test_the_same_runs_give_the_same_bytes_and_leave_nothing_old(study):
 def test_a_case_that_the_data_do_not_have_is_named(study):
     path = clinic_file(study, "clinic_dev")
     path.write_text(path.read_text().replace("clinic_dev-00000", "clinic_dev-10000"))
-    finish_job(study, "clinic", "clinic_dev")
+    finish_job(study, "prepare", "clinic_dev")
     with pytest.raises(UserError, match=r"clinic_dev.jsonl: no case 'clinic_dev-00000', on which"):
         transcripts.write(study, study.results)
 
