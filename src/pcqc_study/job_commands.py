@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pcqc_base.system.machine import hold_to_avx2
 from pcqc_base.system.processes import leaving
 from pcqc_study.kinds import KINDS, Kind
 from pcqc_study.program import HELP, argument, option, pcqc, study_name
@@ -30,6 +31,8 @@ def _run(kind: Kind, study: str, fingerprint: str | None, **given: Any) -> None:
     from pcqc_study.settings import load_study
 
     loaded = load_study(study)
+    if kind.name == "sft" and loaded.synthetic:
+        hold_to_avx2()  # Shared SFT has the published bytes on most processors (models/README.md)
     values = [given[name] for name in kind.arguments]
     if given.get("download"):
         from pcqc.models.pretrained import download

@@ -9,6 +9,7 @@ from workplace import ROOT, Workplace
 from analysis.tables.thoughts import thoughts_of
 from clinic_env.world import World
 from pcqc.cases.case import read_cases
+from pcqc.models.pretrained import WEIGHTS
 from pcqc_base.system.files import read_json, read_jsonl, sha256_file
 
 THOUGHTS, RIGHT = (
@@ -19,15 +20,14 @@ THOUGHTS, RIGHT = (
 
 @pytest.fixture(params=MODELS)
 def evaluated(request, tmp_path):
-    """The study `clinic` from one of the models, of which Shared SFT is evaluated."""
+    """The study `clinic` from one of the base models, of which Shared SFT is made and evaluated."""
     place = Workplace(tmp_path / "place")
     place.results = place.folder / "results" / "clinic"
-    for role in ("base", "sft", "patient"):
-        folder = ROOT / "models" / request.param / role
-        file = place.folder / "config/studies/clinic.yaml"
-        named = rf"(source: )models/clinic-1/{role}(\n +sha256: )\w+"
-        digest = sha256_file(folder / "model.safetensors")
-        file.write_text(re.sub(named, rf"\g<1>{folder}\g<2>{digest}", file.read_text()))
+    folder = ROOT / "models" / request.param / "base"
+    file = place.folder / "config/studies/clinic.yaml"
+    named = r"(source: )models/clinic-1/base(\n +sha256: )\w+"
+    digest = sha256_file(folder / WEIGHTS)
+    file.write_text(re.sub(named, rf"\g<1>{folder}\g<2>{digest}", file.read_text()))
     done = place.run(place.workflow("shared_sft", study="clinic"))
     assert done.returncode == 0, done.stderr[-3000:]
     return request.param, place.results
@@ -35,11 +35,14 @@ def evaluated(request, tmp_path):
 
 def test_its_diagnoses_and_its_thoughts(evaluated):
     name, results = evaluated
+    for role, published in (("actor", "sft"), ("patient", "patient")):
+        made = results / "models" / "sft" / "latest" / role / WEIGHTS
+        assert sha256_file(made) == sha256_file(ROOT / "models" / name / published / WEIGHTS)
     clinic = results / "data" / "clinic"
     world = World.from_json(read_json(clinic / "world" / "latest" / "world.json"))
     cases = {
         case.case_id: case
-        for case in read_cases(clinic / "clinic_dev" / "latest" / "clinic_dev.jsonl")
+        for case in read_cases(results / "data" / "clinic_dev" / "latest" / "clinic_dev.jsonl")
     }
     path = results / "evaluation" / "shared_sft" / "A" / "latest" / "clinic_dev.jsonl"
     dialogues = [row for _, row in read_jsonl(path)]

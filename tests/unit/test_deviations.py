@@ -142,7 +142,7 @@ NUMBERS = {
     "Equal consultations": lambda: [consultations(study) for study in (CLINIC, FULL)],
     "Clinic's scorer": lambda: [100 * load_study("clinic-scratch").scratch_model.most_scorer_gap],
     "Clinic's continuation": continuation,
-    "Clinic's SFT": lambda: [CLINIC.sft.epochs],
+    "Clinic's SFT": lambda: [CLINIC.sft.epochs, CLINIC.clinic.sft_conversations],
     "Options in training": lambda: [f(CLINIC.clinic.training_options) for f in (min, max)],
     "Clinic's limits": lambda: [
         *(getattr(CLINIC.protocol, f"{name}_tokens") for name in ("prompt", "response", "action"))

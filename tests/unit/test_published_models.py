@@ -23,9 +23,10 @@ def test_the_card_has_every_models_digest():
     assert listed == {f"{p.parts[-3]}/{p.parts[-2]}": sha256_file(p) for p in files}
 
 
-def test_the_study_names_them_by_their_digests():
-    models = load_study("clinic").models
-    for source in (models.actor, models.patient, models.scorer):
+def test_the_studies_name_them_by_their_digests():
+    quick, full = (load_study(name).models for name in ("clinic", "clinic-full"))
+    assert quick.actor == full.scorer
+    for source in (full.actor, full.patient, full.scorer):
         assert source.sha256 == sha256_file(locate(source) / "model.safetensors")
 
 

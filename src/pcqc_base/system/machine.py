@@ -10,6 +10,13 @@ from pathlib import Path
 
 # Packages whose version may show in a result.
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "vllm", "deepspeed")
+# What holds the libraries that compute to the instructions of AVX2.
+AVX2 = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
+}
 
 
 def machine() -> dict[str, str]:
@@ -41,6 +48,16 @@ def _gpu() -> dict[str, str]:
     return {"gpu": cuda.get_device_name(), "batch_invariant": "on" if invariant else "off"}
 
 
+def hold_to_avx2() -> None:
+    """Let a processor with AVX-512 round as one without; before torch is imported.
+
+    What the environment says already stays.
+    """
+    if "avx512f" in _cpuinfo():
+        for name, value in AVX2.items():
+            os.environ.setdefault(name, value)
+
+
 def now() -> str:
     """The time in UTC, to the second: `2026-01-31T12:00:00+00:00`."""
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -48,7 +65,12 @@ def now() -> str:
 
 def _processor() -> str:
     """Name of the processor; on Linux the one that the kernel gives."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    lines = _cpuinfo().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def _cpuinfo() -> str:
+    """What the kernel says of the processors; empty where it says nothing."""
+    path = Path("/proc/cpuinfo")
+    return path.read_text(errors="replace") if path.exists() else ""
