@@ -87,18 +87,20 @@ def _message_prompt(name: str, key: str, text: str) -> Prompt:
 
 
 def find_overlap(evaluation: Sequence[Prompt], training: Sequence[Prompt]) -> list[Pair]:
-    """Every pair equal in full or in case and problem, or similar by one of the measures.
+    """Every pair equal in full or similar by one of the measures, in order of the prompts.
 
-    In order of the evaluation prompts, then of the training prompts.
+    Of an evaluation prompt's pairs that are equal in case and problem alone, the first in each
+    training set: prompts of few openings, as the clinic's, would make millions.
     """
     near: dict[tuple[int, int], dict[str, float]] = {}
-    for attribute in ("full", "problem"):
-        places: dict[str, list[int]] = {}
-        for j, prompt in enumerate(training):
-            places.setdefault(getattr(prompt, attribute), []).append(j)
-        for i, prompt in enumerate(evaluation):
-            for j in places.get(getattr(prompt, attribute), ()):
-                near[i, j] = {}
+    whole: dict[str, list[int]] = {}
+    first: dict[str, dict[str, int]] = {}
+    for j, prompt in enumerate(training):
+        whole.setdefault(prompt.full, []).append(j)
+        first.setdefault(prompt.problem, {}).setdefault(prompt.set, j)
+    for i, prompt in enumerate(evaluation):
+        for j in (*whole.get(prompt.full, ()), *first.get(prompt.problem, {}).values()):
+            near[i, j] = {}
     texts = [prompt.full for prompt in evaluation], [prompt.full for prompt in training]
     for measure in MEASURES:
         for pair, cosine in near_duplicates(*texts, measure).items():

@@ -53,14 +53,17 @@ class Agreement:
 
 
 def compare_renderings(chat: ChatFormat, rows: Iterable[dict], earlier_thinking: str) -> Agreement:
-    """Compare every trained state of SFT rows (`case_id`, `messages`, `train`)."""
+    """Compare the trained states of SFT rows (`case_id`, `messages`, `train`).
+
+    Of a released conversation, the last state, which holds the others: there can be thousands.
+    """
     agreement = Agreement()
     for row in rows:
         messages = row["messages"]
         agreement.conversations += 1
         agreement.other_instruction += messages[0]["content"] != chat.instruction
         states = [state for state, _ in chat.turns(messages, earlier_thinking)]
-        first = len(states) - 1 if row.get("train") == "last" else 0
+        first = len(states) - 1 if "train" in row else 0
         for turn in range(first, len(states)):
             before = messages[: 2 * turn + 2]
             agreement.turns += 1
