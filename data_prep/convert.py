@@ -23,6 +23,7 @@ from pcqc_base.system.files import (
     write_json,
     write_jsonl,
 )
+from pcqc_base.system.manifest import checked
 
 if TYPE_CHECKING:
     from pcqc_base.task import Task
@@ -96,10 +97,10 @@ class Conversion:
 
 def run(task: "Task") -> dict:
     """Convert one of a study's published files; the number of rows kept."""
-    (name,) = task.arguments
-    conversion = convert_file(
-        task.inputs["raw"], task.folder / f"{name}.jsonl", task.settings.format
-    )
+    (name,), raw = task.arguments, task.inputs["raw"]
+    if task.settings.drawn:
+        checked(raw)
+    conversion = convert_file(raw, task.folder / f"{name}.jsonl", task.settings.format)
     return {"rows": {f"{name}.jsonl": len(conversion.records)}}
 
 

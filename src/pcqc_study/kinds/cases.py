@@ -47,7 +47,8 @@ def convert(jobs: "Jobs", name: str) -> Given:
     files = jobs.study.raw_files
     if name not in files:
         raise UserError(f"study '{jobs.study.name}' has no file '{name}'{nearest(name, files)}")
-    return Settings(format=files[name].format), {"raw": jobs.raw(name)}
+    drawn = jobs.study.synthetic  # by a job, whose manifest has the file's digest
+    return Settings(format=files[name].format, drawn=drawn), {"raw": jobs.raw(name)}
 
 
 @kind("audit the overlap of training and evaluation", "data/overlap", "data_prep.overlap_audit")
