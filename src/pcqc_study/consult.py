@@ -105,7 +105,7 @@ def consult(
         raise UserError(f"no benchmark '{name}'{nearest(name, study.benchmarks)}")
     if _published(study, method, run):
         jobs = Jobs(study)
-        for job in (jobs.job("clinic", name), jobs.job("sft"), jobs.job("select", method, run)):
+        for job in (jobs.job("prepare", name), jobs.job("sft"), jobs.job("select", method, run)):
             if not job.latest.exists():
                 _fetch(study, job)
     require_made(study, method, run, "select")
@@ -153,7 +153,7 @@ def _published(study: Study, method: str, run: str) -> bool:
 
 
 def _fetch(study: Study, job: Job) -> None:
-    """Draw cases and put published models in place, as far as a job needs them; seconds."""
+    """Make cases and put published models in place, as far as a job needs them; seconds."""
     for other in job.needs:
         _fetch(study, other)
     if not job.manifest.exists():

@@ -73,7 +73,7 @@ def test_a_credit_of_ones_own_is_scored(run, tmp_path):
 
 
 def test_the_published_doctor_is_consulted_at_once(run):
-    assert "The correct option is" in run("pcqc", "consult", "clinic", "shared_sft", "A")
+    assert "The correct option is" in run("pcqc", "consult", "clinic-full", "shared_sft", "A")
 
 
 def test_the_packages_are_distributions_of_their_own(run):
