@@ -93,7 +93,7 @@ protocol.response_tokens | 1 | exceeds protocol.response_tokens; lower it
 actor_decoding.max_tokens | 7 | must equal protocol.action_tokens
 actor_decoding.top_p | 0 | must be greater than 0, not 0
 sft.patient_epochs | 9 | exceeds sft.epochs; lower it
-sft.batch_size | 4000 | exceeds clinic.sft_conversations; lower it
+sft.batch_size | 5000 | exceeds clinic.sft_conversations; lower it
 sft.learning_rate | 1e-6 | must be a valid number, not '1e-6'; write 1.0e-6
 rl.clip | 2.5E6 | must be a valid number, not '2.5E6'; write 2.5e+6
 rl.clip | .inf | must be a finite number, not inf
@@ -122,7 +122,6 @@ also_evaluate | {pcqc: [15, 15]} | an update twice; name each once
 continuation.method | pcqcc | no method 'pcqcc'; did you mean 'pcqc'?
 continuation.early | 3 | no checkpoint at update 3; they are every rl.checkpoint_every
 continuation.run | Z | method 'pcqc' has no run 'Z'; give it that run, or name one that it has
-methods.shared_sft.runs | [] | method 'shared_sft' has no runs; give it one, or set reference
 methods.grpo.runs | [Q] | no run 'Q'
 methods.grpo.runs | [A, A] | a run twice; name each once
 methods.pcqc.question_group | 1 | must be greater than or equal to 2, not 1
@@ -160,6 +159,11 @@ def test_a_methods_error_names_the_file_in_which_the_setting_stands(load):
         load({"methods.vineppo.continuations": 0})
     with pytest.raises(UserError, match=r"config/methods.yaml:\d+: shared_sft.runs: no run 'A'"):
         load({"runs": {"Q": 1}})
+
+
+def test_what_the_continuation_starts_from_has_a_run(load):
+    with pytest.raises(UserError, match="'shared_sft' has no runs; give it one, or set reference"):
+        load({"methods.shared_sft.runs": [], "continuation.reference": "shared_sft"})
 
 
 def test_a_study_is_named_by_its_file(load, tmp_path):
