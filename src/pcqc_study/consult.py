@@ -32,7 +32,7 @@ from pcqc_base.system.manifest import MANIFEST, checked
 from pcqc_base.system.terminal import show
 from pcqc_base.task import Task
 from pcqc_study.explain import require_made
-from pcqc_study.fingerprint import Job
+from pcqc_study.fingerprint import upstream
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds import CHECKPOINTS
 from pcqc_study.run_job import latest_task, run_job
@@ -105,9 +105,10 @@ def consult(
         raise UserError(f"no benchmark '{name}'{nearest(name, study.benchmarks)}")
     if _published(study, method, run):
         jobs = Jobs(study)
-        for job in (jobs.job("prepare", name), jobs.job("sft"), jobs.job("select", method, run)):
-            if not job.latest.exists():
-                _fetch(study, job)
+        read = (jobs.job("prepare", name), jobs.job("sft"), jobs.job("select", method, run))
+        for job in upstream(job for job in read if not job.latest.exists()):
+            if not job.manifest.exists():  # cases and published models: seconds
+                run_job(study, job.kind, *job.arguments)
     require_made(study, method, run, "select")
     task = latest_task(study, "evaluate", method, run)
     cases, streams = read_cases(checked(task.inputs[f"cases {name}"])), f"{seed}/{STAGE}"
@@ -150,14 +151,6 @@ def _published(study: Study, method: str, run: str) -> bool:
     """Whether the doctor is the clinic's published one, for whom nothing must be trained."""
     study.require_run(method, run)
     return method == START and study.synthetic and bool(study.models and study.models.patient)
-
-
-def _fetch(study: Study, job: Job) -> None:
-    """Make cases and put published models in place, as far as a job needs them; seconds."""
-    for other in job.needs:
-        _fetch(study, other)
-    if not job.manifest.exists():
-        run_job(study, job.kind, *job.arguments)
 
 
 def _case(cases: Sequence[Case], benchmark: str, case_id: str | None) -> Case:

@@ -6,7 +6,7 @@ from typing import Any
 from pcqc_base.errors import UserError
 from pcqc_base.system.machine import now
 from pcqc_base.system.manifest import read_manifest, verify, write_manifest
-from pcqc_study.fingerprint import Fingerprint, Job
+from pcqc_study.fingerprint import Fingerprint, Job, upstream
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.settings import Study
 
@@ -51,7 +51,7 @@ def explain(study: Study, method: str, run: str) -> dict[str, Any]:
     jobs = Jobs(study)
     own = jobs.run(method, run)
     require_made(study, method, run, own[0].kind)
-    every = [*jobs.shared(), *own]
+    every = upstream(own)
     accepted, beside = {}, {}
     for job in every:
         if not job.manifest.exists():

@@ -9,7 +9,7 @@ taken back leads to the folder that is there already.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -189,6 +189,21 @@ class Job:
 
     def __truediv__(self, name: str) -> "Part":
         return Part(self, name)
+
+
+def upstream(jobs: Iterable[Job]) -> list[Job]:
+    """Jobs and all that their results are made from, in the order of the work, each once."""
+    order: dict[Job, None] = {}
+
+    def visit(job: Job) -> None:
+        if job not in order:
+            for other in job.needs:
+                visit(other)
+            order[job] = None
+
+    for job in jobs:
+        visit(job)
+    return list(order)
 
 
 @dataclass(frozen=True)

@@ -84,8 +84,8 @@ def test_explain_names_settings_modules_and_inputs(done, monkeypatch):
 READERS = {
     "runs/pcqc/A/latest/manifest.json": "select",
     "selection/pcqc/A/latest/selection.json": "evaluate",
-    "data/clinic/clinic_dev/latest/clinic_dev.jsonl": "evaluate",
-    "data/clinic/train/latest/train.jsonl": "train",
+    "data/clinic_dev/latest/clinic_dev.jsonl": "evaluate",
+    "data/train/latest/train.jsonl": "train",
     "data/clinic/world/latest/world.json": "train",
     "models/sft/latest/patient/manifest.json": "evaluate",
     "models/sft/latest/actor/model.safetensors": "train",

@@ -195,7 +195,7 @@ def test_validations_of_the_clinic_say_how_good_its_questions_were(study, finish
     values = Values(world, world.rates(study.benchmarks[study.development].base_rates))
     chosen = read_json(finished / EVALUATED / "manifest.json")["update"]
     dialogues = [row for _, row in read_jsonl(finished / EVALUATED / "clinic_dev.jsonl")]
-    cases = read_cases(finished / "data/clinic/clinic_dev/latest/clinic_dev.jsonl")
+    cases = read_cases(finished / "data/clinic_dev/latest/clinic_dev.jsonl")
     expected = early_quality(values, cases, dialogues)
     validation = read_json(finished / TRAINED / "validation" / f"{chosen:06d}.json")["validation"]
     assert expected
