@@ -269,7 +269,7 @@ def test_the_splits_of_the_clinic_share_no_case(prepared):
         file = "cases" if name == "sft" else name
         rows = [row for _, row in read_jsonl(folder / f"{file}.jsonl")]
         assert len(rows) == read_json(folder / "manifest.json")["rows"]
-        keys = {json.dumps([r["initial"], r["options"], r["facts"]]) for r in rows}
+        keys = {json.dumps([r["prompt"][1]["content"], r["extra_info"]]) for r in rows}
         assert len(keys) == len(rows)
         assert not keys & seen
         seen |= keys
