@@ -235,9 +235,13 @@ def input_paths(job: Job) -> dict[str, Path]:
 
 
 def flat(settings: object, prefix: str = "") -> dict[str, object]:
-    """Nested settings as `a.b.c` -> value; tuples as lists."""
+    """Nested settings as `a.b.c` -> value; tuples as lists, groups in a list as `a.1.b`."""
+    if isinstance(settings, (list, tuple)):
+        if not any(isinstance(value, dict) for value in settings):
+            return {prefix: list(settings)}
+        settings = dict(enumerate(settings, start=1))
     if not isinstance(settings, dict):
-        return {prefix: list(settings) if isinstance(settings, tuple) else settings}
+        return {prefix: settings}
     names: dict[str, object] = {}
     for key, value in settings.items():
         names |= flat(value, f"{prefix}.{key}" if prefix else str(key))

@@ -19,6 +19,7 @@ from pcqc.cases.sft_rows import read_sft_rows
 FILES = {
     "atpo-dialogues": ("atpo_dialogues",),
     "atpo-sft": ("atpo_sft",),
+    "messages": ("messages",),
     "mediq": ("mediq", "icraft_md"),
     "cases": ("cases",),
     "agentclinic": ("agentclinic",),
@@ -126,6 +127,9 @@ def check_line(module, line):
             assert all(fact.strip() for fact in record.facts)
         elif isinstance(record, Case):
             check_case(record, row)
+        elif record.train == "all":
+            told = [{key: m[key] for key in ("role", "content")} for m in row["messages"]]
+            assert [*record.messages, {"role": "assistant", "content": record.response}] == told
         else:
             texts = {key: row[key] for key in ("prompt", "response")}
             assert atpo_sft_row(record) == texts
