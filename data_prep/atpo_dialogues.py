@@ -41,11 +41,12 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
     return make_case(origin, line, case, facts, text, system=system, set=own_set)
 
 
-def _messages(row: dict[str, Any]) -> tuple[str, str]:
-    """The texts of a prompt of a system and a user message."""
+def _messages(row: dict[str, Any]) -> tuple[str | None, str]:
+    """The texts of a prompt: of the system message, where it has such, and of the user's."""
     messages = take(row, "prompt", list)
     roles = [m.get("role") if isinstance(m, dict) else None for m in messages]
-    if roles != ["system", "user"]:
-        raise BadRow("'prompt' must be a system message and a user message")
-    system, user = (message.get("content") for message in messages)
-    return check_text(system, "the system message"), check_text(user, "the user message")
+    if roles not in (["system", "user"], ["user"]):
+        raise BadRow("'prompt' must be a system message and a user message, or the latter alone")
+    *before, user = (message.get("content") for message in messages)
+    system = check_text(before[0], "the system message") if before else None
+    return system, check_text(user, "the user message")

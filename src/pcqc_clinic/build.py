@@ -25,7 +25,7 @@ TRIES_PER_CASE = 100
 Key = tuple[str, ...]  # what makes a case another one: what the doctor is told, and the facts
 
 
-def dialogue(case: Case, instruction: str) -> dict[str, Any]:
+def dialogue(case: Case, instruction: str | None) -> dict[str, Any]:
     """A row of the raw file of a set of cases, in the format of ATPO's dialogue files.
 
     Its conversion (`data_prep.atpo_dialogues`) has every field of the case, and its id where the
@@ -33,9 +33,10 @@ def dialogue(case: Case, instruction: str) -> dict[str, Any]:
 
     Args:
         case: with an id `<set>-<number>`.
-        instruction: the actor's system message.
+        instruction: the actor's system message; None where the study's protocol gives it.
     """
-    messages = {"system": instruction, "user": prompts.actor_prompt(case.public)}
+    messages = {"system": instruction} if instruction else {}
+    messages["user"] = prompts.actor_prompt(case.public)
     return {
         "data_source": case.source,
         "index": case.case_id.rpartition("-")[2],
@@ -47,7 +48,7 @@ def dialogue(case: Case, instruction: str) -> dict[str, Any]:
 
 def key_of_dialogue(row: Mapping[str, Any]) -> Key:
     """The key of the case of a raw file's row."""
-    return (row["prompt"][1]["content"], *row["extra_info"]["atomic_facts"])
+    return (row["prompt"][-1]["content"], *row["extra_info"]["atomic_facts"])
 
 
 def key_of_case(case: Case) -> Key:

@@ -23,7 +23,7 @@ def read(row: dict) -> Row:
     if "disease" in row:
         return dxbench_row(row)
     if "prompt" in row:
-        text = row["prompt"][1]["content"]
+        text = row["prompt"][-1]["content"]
         match = re.fullmatch(r"(.*)\nProblem: (.*)\nOptions: (.*)", text, re.DOTALL)
         options, truth = ast.literal_eval(match[3].strip()), row["ground_truth"]
         facts = row["extra_info"]["atomic_facts"]

@@ -23,7 +23,7 @@ def clinic(jobs: "Jobs", name: str) -> Given:
     settings = Settings(name=name, world=Settings(**of(study.clinic, *WORLD)))
     if name == "world":
         return settings, {}
-    settings.instruction = study.protocol.instruction or study.clinic.instruction
+    settings.instruction = study.clinic.instruction
     inputs = {before: jobs.drawn_cases(before) for before in names[1 : names.index(name)]}
     if name in study.benchmarks:
         settings.benchmark = unlabelled(study.benchmarks[name])
@@ -32,6 +32,7 @@ def clinic(jobs: "Jobs", name: str) -> Given:
     if name == "train":
         settings.cases = study.clinic.training_cases
         return settings, inputs
+    settings.instruction = study.protocol.instruction or study.clinic.instruction
     settings.conversations = study.clinic.sft_conversations
     settings.questions, settings.asks = study.clinic.sft_questions, study.clinic.sft_asks
     return settings, inputs

@@ -35,12 +35,13 @@ def cases():
     return draw_cases(WORLD, 0, "clinic_test", benchmark)
 
 
-def test_conversion_gives_every_field_of_a_case_back(cases, tmp_path):
+@pytest.mark.parametrize("system", [SAYS, None])
+def test_conversion_gives_every_field_of_a_case_back(cases, system, tmp_path):
     raw, made = tmp_path / "clinic_test.jsonl", tmp_path / "cases.jsonl"
-    write_jsonl(raw, (dialogue(case, SAYS) for case in cases))
+    write_jsonl(raw, (dialogue(case, system) for case in cases))
     conversion = convert_file(raw, made)
     assert not conversion.exclusions
-    assert conversion.systems == {SAYS}
+    assert conversion.systems == ({system} if system else set())
     told = ("case_id", "initial", "question", "options", "facts", "answer")
     for case, read in zip(cases, read_cases(made), strict=True):
         assert [getattr(read, name) for name in told] == [getattr(case, name) for name in told]
@@ -50,9 +51,9 @@ def test_conversion_gives_every_field_of_a_case_back(cases, tmp_path):
 
 
 def test_a_case_has_the_key_of_its_row(cases):
-    assert [key_of_dialogue(dialogue(case, SAYS)) for case in cases] == list(
-        map(key_of_case, cases)
-    )
+    for system in (SAYS, None):
+        rows = [dialogue(case, system) for case in cases]
+        assert list(map(key_of_dialogue, rows)) == list(map(key_of_case, cases))
     again = draw_cases(
         *(WORLD, 0, "clinic_test", Benchmark("T", "held_out", cases=40)),
         before=map(key_of_case, cases),
