@@ -24,6 +24,8 @@ class Limits:
     Attributes:
         actor, patient: chat formats of their models.
         prompt: tokens of the actor's opening prompt.
+        response: tokens of all that follows it in a consultation.
+        reads: tokens that the actor's model reads; None where it has no limit.
         facts: tokens of the patient's prompt without a question; None where its model has no limit.
         context: that the patient's model reads, of which the rest is for a question and an answer.
     """
@@ -31,16 +33,30 @@ class Limits:
     actor: ChatFormat
     patient: ChatFormat
     prompt: int
+    response: int
+    reads: int | None
     facts: int | None
     context: int | None
 
     def fault(self, case: Case) -> tuple[str, str] | None:
-        """Why a case cannot be used, as a kind and a reason; None if it can."""
+        """Why a case cannot be used, as a kind and a reason; None if it can.
+
+        Raises:
+            UserError: the actor's model cannot read all that the protocol allows of the case.
+        """
         if not case.consultable:
             return "nothing to ask", NOTHING_TO_ASK
         if (tokens := len(self.actor.open(case.public))) > self.prompt:
             reason = f"its prompt of {tokens} tokens exceeds protocol.prompt_tokens = {self.prompt}"
             return "prompt too long", f"{reason}; raise it, or shorten the case"
+        if self.reads and tokens + self.response > self.reads:
+            where = f"{case.origin['file']}, line {case.origin['row']}"
+            raise UserError(
+                f"{where}: its prompt of {tokens:,} tokens and a response of {self.response:,} "
+                f"(protocol.response_tokens) exceed the {self.reads:,} that the actor's model "
+                "reads; lower that setting, or lower protocol.prompt_tokens to "
+                f"{max(self.reads - self.response, 0):,}, which leaves such cases out"
+            )
         if self.facts is None:
             return None
         if (tokens := len(self.patient.patient(case.facts, ""))) > self.facts:
@@ -57,8 +73,7 @@ def limits_of(task: "Task") -> Limits:
     """The limits that a study's models and settings set.
 
     Raises:
-        UserError: a chat template into which no consultation fits; a protocol that the actor's
-            model cannot read.
+        UserError: a chat template into which no consultation fits.
     """
     settings, chats, contexts = task.settings, {}, {}
     for role in ("patient", "actor"):
@@ -66,14 +81,11 @@ def limits_of(task: "Task") -> Limits:
         chats[role] = chat_format(task, folder)
         contexts[role] = _context(folder)
     protocol, context = settings.protocol, contexts["patient"]
-    most = protocol.prompt_tokens + protocol.response_tokens
-    if contexts["actor"] and most > contexts["actor"]:
-        raise UserError(
-            f"protocol.prompt_tokens + protocol.response_tokens = {most:,} exceeds the "
-            f"{contexts['actor']:,} tokens that the actor's model reads; lower one of them"
-        )
     room = context and context - protocol.action_tokens - settings.answer_tokens
-    return Limits(chats["actor"], chats["patient"], protocol.prompt_tokens, room, context)
+    return Limits(
+        *(chats["actor"], chats["patient"], protocol.prompt_tokens, protocol.response_tokens),
+        *(contexts["actor"], room, context),
+    )
 
 
 def _context(folder: Path) -> int | None:
@@ -101,24 +113,25 @@ def usable(
 
 
 def short_enough(
-    rows: Sequence[dict], chat: ChatFormat, protocol: "Protocol"
+    rows: Sequence[dict], limits: Limits, protocol: "Protocol"
 ) -> tuple[list[dict], list[Exclusion]]:
     """Conversations within the actor's limit, and the others with their reason.
 
     Raises:
         UserError: none is.
     """
-    limit, kept, excluded = protocol.prompt_tokens + protocol.response_tokens, [], []
+    chat, limit = limits.actor, protocol.prompt_tokens + protocol.response_tokens
+    words = "protocol.prompt_tokens + protocol.response_tokens"
+    if limits.reads and limits.reads < limit:
+        limit, words = limits.reads, "what the actor's model reads"
+    kept, excluded = [], []
     for row in rows:
         turns = chat.turns(row["messages"], protocol.earlier_thinking)
         tokens = max(len(state) + len(response) for state, response in turns)
         if tokens <= limit:
             kept.append(row)
             continue
-        reason = (
-            f"its conversation of {tokens} tokens exceeds protocol.prompt_tokens + "
-            f"protocol.response_tokens = {limit}"
-        )
+        reason = f"its conversation of {tokens} tokens exceeds {words} = {limit}"
         file, line = row["origin"]["file"], row["origin"]["row"]
         excluded.append(Exclusion(file, line, row["case_id"], reason))
     if not kept:

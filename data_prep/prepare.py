@@ -42,7 +42,7 @@ def run(task: "Task") -> dict:
         UserError: a converted file with bad rows, an id in two files, a set without usable cases or
             with another number of them than the study says, or with fewer than an update takes, no
             conversation that is short enough; a chat template into which no consultation fits; a
-            protocol that the actor's model cannot read.
+            case of which the protocol allows more than the actor's model reads.
     """
     (name,), settings, folder = task.arguments, task.settings, task.folder
     # What needs no tokenizer first: a fault of a file ends the job before a model is there.
@@ -69,7 +69,7 @@ def run(task: "Task") -> dict:
         else:
             sft = [_row_of(row) for row in released]
         _require_cases(task, len(kept), len(excluded), 0 if released else len(sft))
-        sft, too_long = short_enough(sft, chat, settings.protocol)
+        sft, too_long = short_enough(sft, limits, settings.protocol)
         _write_sft(task, chat, sft)
         write_exclusions(folder / "sft.exclusions.csv", too_long)
         rows["sft.jsonl"], counts["conversation too long"] = len(sft), len(too_long)

@@ -111,6 +111,11 @@ def _make_whole(job: Job, work: Callable[[Job], dict | None], processes: Process
     processes.barrier()
 
 
+def _is_whole(job: Job) -> bool:
+    """Whether a result is here with all that other jobs read of it."""
+    return job.manifest.exists() and not is_archived(job)
+
+
 def finish_restored(study: Study, shown: bool = True) -> Iterator[Job]:
     """Mark the restored results of a study as made, and make what follows from them; such jobs.
 
@@ -120,9 +125,12 @@ def finish_restored(study: Study, shown: bool = True) -> Iterator[Job]:
     """
     jobs = Jobs(study)
     for job in jobs.every():
-        if KINDS[job.kind].is_data and study.synthetic:
+        published = job.kind == "base" and study.models
+        drawn = study.synthetic and (KINDS[job.kind].is_data or published)
+        # A base model that was pretrained and left out has to be trained before cases are prepared.
+        if drawn and all(map(_is_whole, job.needs)):
             yield run_job(study, job.kind, *job.arguments)
-        elif job.manifest.exists() and not is_archived(job):
+        elif _is_whole(job):
             mark(job)
     follow: list[tuple[str, ...]] = [
         ("mirror", name) for name, method in study.methods.items() if method.runs

@@ -174,11 +174,23 @@ def test_facts_that_the_patient_cannot_read_are_left_out_to_the_token(study):
         prepare(reads(study, "patient", shorter + beside - 1), "dev")
 
 
-def test_a_protocol_that_the_actor_cannot_read_is_refused(study):
-    most = study.protocol.prompt_tokens + study.protocol.response_tokens
-    prepare(reads(study, "actor", most), "dev")
-    with pytest.raises(UserError, match=r"= 2,160 exceeds the 2,159 tokens that the actor's model"):
-        prepare(reads(study, "actor", most - 1), "dev")
+def test_a_consultation_that_the_actor_cannot_read_is_refused_and_the_remedy_holds(study):
+    """To the token, of the longest case; a limit that no case comes near refuses none."""
+    study = changed(study, "protocol.prompt_tokens", 1000)
+    rows = [make_case(i, case_id=f"dev-{i}", origin={"file": "d", "row": i}) for i in range(4)]
+    rows[2] = dataclasses.replace(rows[2], initial=f"{rows[2].initial} And so on and on.")
+    lay_down(study, "dev", rows)
+    chat, response = ChatFormat(make_tokenizer(), INSTRUCTION), study.protocol.response_tokens
+    longest = len(chat.open(rows[2].public))
+    prepare(reads(study, "actor", longest + response), "dev")
+    assert not sum(prepared(study, "dev")["excluded"].values())
+    short = reads(study, "actor", longest + response - 1)
+    with pytest.raises(UserError) as error:
+        prepare(short, "dev")
+    assert str(error.value).startswith(f"d, line 2: its prompt of {longest} tokens and a response")
+    lower = re.search(r"lower protocol.prompt_tokens to (\d+), which leaves", str(error.value))[1]
+    prepare(changed(short, "protocol.prompt_tokens", int(lower)), "dev")
+    assert prepared(study, "dev")["excluded"]["prompt too long"] == 1
 
 
 @pytest.mark.parametrize("setting", ["rl.cases_per_update", "methods.grpo.rl"])

@@ -168,7 +168,9 @@ def test_files_of_damaged_rows(fixtures, name, tmp_path_factory, data):
     (folder / "raw.jsonl").write_bytes(b"\n".join([*good[:2], *damaged]))
     to = folder / "out.jsonl"
     conversion = convert_file(folder / "raw.jsonl", to, name, leave_out_bad_rows=True)
-    kept = read_sft_rows(to) if name in ("atpo-sft", "messages") else read_cases(to, as_published=True)
+    kept = (
+        read_sft_rows(to) if name in ("atpo-sft", "messages") else read_cases(to, as_published=True)
+    )
     assert kept == conversion.records
     blank = sum(not line.strip() for line in damaged)
     assert len(conversion.records) + len(conversion.exclusions) == 2 + len(damaged) - blank
