@@ -232,10 +232,10 @@ ARCHIVED = [
 
 # Of before `pcqc archive` took runs of commits alone: name -> SHA-256, until they are made again.
 EARLIER = {
-    "clinic-expert.tar.xz": "51c6bad16bdac190a0d1dbe6a003040afc243acc70874ceac042ea4d9fa6a1b2",
-    "clinic-full-2.tar.xz": "7dd918fcc435d86b764f1b67aaed5eb3660b071a1dac1a633cdd5878a64c4eb1",
-    "clinic-full-3.tar.xz": "742f14e54aff6c3f3d343ebf54776f9f4fc0e569346f1766f12d53ec8ad2054b",
-    "clinic-full.tar.xz": "83f9f929e23c466b5a600cdb0a1878e4d511fca9bc3a51cad05a03aa1b40a36c",
+    "clinic-expert.tar.xz": "3515a5213d5f81ba8672ae6618ffc6f368d451f725cce0d4602dfb271874f51c",
+    "clinic-full-2.tar.xz": "ad8cd22b81387cd3ba425a492cb17d29348af469de7f2ba981b66617bee15259",
+    "clinic-full-3.tar.xz": "9949f1137879e09db641e888e211dbe5ce670d0f6a2d130b3ec57c34dbfb9cfb",
+    "clinic-full.tar.xz": "e4820d3be617ca238b72bb525d03f272c387e7211bcff376f7b79d6b9a5c4b1f",
 }
 
 
