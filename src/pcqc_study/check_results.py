@@ -1,6 +1,7 @@
 """What is checked before a workflow starts: altered results, and whether MLflow's store is lost."""
 
-from pcqc_base.system.manifest import accepted, mark, verify
+from pcqc_base.errors import UserError
+from pcqc_base.system.manifest import REMEDY, accepted, mark, verify
 from pcqc_study.graph import Jobs, is_archived
 from pcqc_study.kinds import IN_STORE
 from pcqc_study.mlflow_mirror.mlflow_store import is_lost
@@ -21,9 +22,12 @@ def prepare_to_run(study: Study, writes: bool = True) -> None:
     """
     lost = is_lost(study)
     for job in Jobs(study).all():
-        if not job.manifest.exists():
+        if job.manifest.exists():
+            verify(job.path)
+        elif job.marker.exists():  # the workflow would take it for made, and stop at what reads it
+            raise UserError(f"{job.manifest}: missing; move {job.path} away and {REMEDY}")
+        else:
             continue
-        verify(job.path)
         if writes and lost and job.kind in IN_STORE:
             job.marker.unlink(missing_ok=True)
         elif writes and not is_archived(job):

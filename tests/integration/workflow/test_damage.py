@@ -95,6 +95,19 @@ def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch, every):
     prepare_to_run(study)
 
 
+def test_a_result_without_its_manifest_is_refused_before_anything_runs(copy, monkeypatch):
+    """Its marker is there: the workflow took it for made, and what reads it failed for ever."""
+    monkeypatch.chdir(copy.folder)
+    study = load_study(STUDY)
+    job = Jobs(study).job("clinic", "train")
+    job.manifest.unlink()
+    with pytest.raises(UserError) as error:
+        prepare_to_run(study)
+    assert str(error.value) == (
+        f"{job.manifest}: missing; move {job.path} away and run the workflow again"
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("how", DAMAGES)
 def test_what_the_lines_say_leads_back_to_the_results(mini, copy, tmp_path, monkeypatch, how):
