@@ -11,6 +11,7 @@ from pcqc.evaluation.benchmark import Evaluation
 from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc_base.system.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
 from pcqc_study.graph import Jobs
+from pcqc_study.kinds import KINDS
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import Study
 
@@ -28,10 +29,10 @@ def clinic_file(study: Study, name: str) -> Path:
 
 
 def finish_clinic(study: Study) -> None:
-    """Write the manifests of the clinic's world and cases, whose files lie in their folders."""
-    finish_job(study, "clinic", "world")
-    for name in ("train", *study.benchmarks):
-        finish_job(study, "prepare", name)
+    """Write the manifests of the clinic's jobs; its world and cases lie in their folders."""
+    for job in Jobs(study).shared():
+        if KINDS[job.kind].is_data:
+            finish_job(study, job.kind, *job.arguments)
 
 
 def make_cases(study: Study) -> None:
