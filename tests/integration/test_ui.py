@@ -29,7 +29,8 @@ def test_the_link_leads_to_the_runs_of_the_study(copy):
     )
     try:
         printed = served.stdout.readline()
-        link = re.fullmatch(r"Open (.+)/#/experiments/(\d+)/runs\?\S+\n", printed)
+        column = "&viewStateShareKey=results"  # the view of the list with a metric
+        link = re.fullmatch(rf"Open (.+)/#/experiments/(\d+)/runs\?\S+{column}\n", printed)
         address, experiment = link.groups()
         assert any("running on" in line for line in served.stdout)
         query = json.dumps({"experiment_ids": [experiment], "max_results": 1000}).encode()

@@ -1,3 +1,4 @@
+import json
 import multiprocessing
 import re
 import shutil
@@ -19,7 +20,7 @@ from pcqc_base.errors import UserError
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, is_lost, masked, open_store
-from pcqc_study.mlflow_mirror.prepare import prepare
+from pcqc_study.mlflow_mirror.prepare import VIEW, prepare
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import Tracking
 from pcqc_study.status import job_states
@@ -160,6 +161,16 @@ def test_a_folder_that_is_moved_and_moved_back_has_one_experiment_and_one_versio
     deleted = store.client.search_experiments(ViewType.DELETED_ONLY, filter_string=MOVED)
     kept = store.client.search_runs([e.experiment_id for e in deleted], run_view_type=ViewType.ALL)
     assert before["A"] in {run.info.run_id for run in kept}
+
+
+def test_the_list_of_runs_is_shared_with_a_column_that_runs_and_methods_have(ready):
+    """By MLflow's own shared views; `make ui` prints the link that opens it."""
+    mirror(ready, "shared_sft")
+    store = open_store(ready)
+    (column,) = json.loads(store.experiment.tags[VIEW])["selectedColumns"]
+    name = column.removeprefix("metrics.`").removesuffix("`")
+    runs = store.client.search_runs([store.experiment.experiment_id])
+    assert [0 <= run.data.metrics[name] <= 1 for run in runs] == [True, True]
 
 
 def test_a_store_that_is_lost_and_runs_that_are_mirrored_again_are_there_once(ready):
