@@ -202,6 +202,8 @@ def _trial(study: Study, processes: Processes, scratch: Path, cases: Sequence[Ca
         scores = any("scorer" in method.needs for method in methods)
         scorer = make_scorer(task, weights.get("scorer")) if scores else None
         engines = Engines(task, context, scorer, policy, [CASE], processes)
+        for engine in engines.engines:  # they start side by side
+            engine.wake()
         notes.append(f"{len(engines.engines)} started")
     with _line("one turn", processes) as notes, engines.awake() as health:
         if "sync/gap" in health:

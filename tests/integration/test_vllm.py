@@ -247,6 +247,7 @@ import sys, time
 from pathlib import Path
 from pcqc_gpu.engines.vllm import VllmEngine
 engine = VllmEngine(Path(sys.argv[1]), cache_tokens=4096, own_process=True)
+engine.wake()
 print("ready", file=sys.stderr, flush=True)
 time.sleep(600)
 """
@@ -287,8 +288,9 @@ def test_a_process_that_cannot_read_its_weights_is_named_by_that(tmp_path):
     make_tokenizer().save_pretrained(tmp_path)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
+    engine = VllmEngine(tmp_path, cache_tokens=4096, own_process=True)
     with pytest.raises(UserError, match=r"vLLM does not start .*: SafetensorError: [^\n]*$"):
-        VllmEngine(tmp_path, cache_tokens=4096, own_process=True)
+        engine.wake()
 
 
 @pytest.mark.long  # each starts vLLM anew, in another process

