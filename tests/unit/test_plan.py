@@ -16,7 +16,7 @@ from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import write_json
 from pcqc_gpu.planning.checks import loads, misfits, require_fit
 from pcqc_gpu.planning.hours import measured_file
-from pcqc_gpu.planning.memory import learner_memory, role_memories
+from pcqc_gpu.planning.memory import learner_memory, role_memories, room
 from pcqc_gpu.planning.plan import make_plan, render
 from pcqc_gpu.planning.storage import storage
 from pcqc_study.cli import main
@@ -191,6 +191,26 @@ def test_a_placement_that_cannot_work_is_refused(paper, settings, message):
         require_fit(placed(paper, **settings))
     assert str(refused.value).startswith("study 'paper' cannot run: ")
     assert "\n" not in str(refused.value)
+
+
+def test_what_the_allocator_holds_counts_where_layers_keep_all_they_compute():
+    """The case that ended at 62.7 GiB in tensors, on an H100 that the learner had for itself."""
+    study = load_study("real")
+    study = dataclasses.replace(study, methods={"grpo": study.method("grpo")})
+    keeping = placed(
+        study,
+        learner__gradient_checkpointing=False,
+        patient__sleeps=True,
+        scorer__sleeps=True,
+    )
+    assert (study.rl.tokens_per_micro_batch, study.placement.device) == (32_768, "H100")
+    needed = learner_memory(keeping, "learner")
+    in_tensors = needed.during("update") - needed.update["held"]
+    assert 74 < in_tensors < room(keeping)  # so the sum of its tensors alone would pass
+    (problem,) = misfits(keeping)
+    assert "device 0 need 93.7 GiB each in the update (learner 93.7, actor 0.0" in problem
+    assert not misfits(placed(keeping, learner__gradient_checkpointing=True))
+    assert "held" not in learner_memory(placed(keeping, device="CPU"), "learner").update
 
 
 @pytest.mark.parametrize("path", ["rl.tokens_per_micro_batch", "engine.cache_tokens"])
