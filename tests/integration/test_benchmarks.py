@@ -11,11 +11,12 @@ from learner_material import gradients
 from small_runs import small_study
 
 from benchmarks import __main__ as run_all
-from benchmarks import first_hour, pcqc_cost, update
+from benchmarks import first_hour, kernels, pcqc_cost, update
 from benchmarks.measure import Finding, Quartiles, report
 from pcqc.models.folder import load_model
 from pcqc.training.training_sequence import KL
 from pcqc_base.errors import UserError
+from pcqc_gpu.planning.architecture import Architecture
 
 make_study = small_study
 
@@ -126,3 +127,42 @@ def test_the_first_hour_ends_with_a_step_that_fails_and_tells_the_others(
         ("cases and models", "yes", "made"),
         ("pcqc doctor --measure", "no", "exit status 2: pcqc: error: plan: it does not fit"),
     ]
+
+
+def test_kernels_and_bytes_by_hand():
+    """Views launch nothing; a product's bytes are not counted; an expanded row is read once."""
+    a, row = torch.zeros(4, 8, dtype=torch.bfloat16), torch.zeros(8, dtype=torch.bfloat16)
+    with kernels.Kernels() as counted:
+        b = a.view(32).view(8, 4)
+        c = a + row.expand(4, 8)  # 64 + 16 -> 64 bytes
+        c.mul_(2)  # 64 -> 64
+        c.float()  # 64 -> 128
+        b @ a
+    assert counted.launched == {"add": 1, "mul_": 1, "_to_copy": 1, "mm": 1}
+    assert counted.moved == (64 + 16 + 64) + (64 + 64) + (64 + 128)
+
+
+def test_a_layer_is_counted_apart_from_what_surrounds_it():
+    shape = Architecture(64, 1, 4, 2, 16, 96, 120, tied=True)
+    parts = {tokens: kernels.by_part(shape, tokens) for tokens in (64, 256)}
+    for few, many in zip(parts[64]["layer"], parts[256]["layer"], strict=True):
+        assert few.kernels == many.kernels > 20
+        # What remains are the parameters of norms, read once a pass.
+        assert many.moved == pytest.approx(few.moved, rel=0.02)
+    forward, backward = parts[256]["layer"]
+    # Two norms of 64, of heads, rotation of 6 x 16, gate of 96: (9 x 2 x 64 + 9 x 96 + 8 x 96) x 2.
+    assert kernels.fused(shape) == 2 * (1152 + 864 + 768)
+    assert forward.moved + backward.moved > 2 * kernels.fused(shape)
+
+
+def test_a_share_of_a_products_speed_by_hand():
+    """Where nothing is moved only the pass that is repeated costs; then half of the time goes."""
+    shape = Architecture(64, 2, 4, 2, 16, 96, 120, tied=True)
+    whole = shape.forward_flops(1, kernels.CONTEXT, kernels.SCORED)
+    again = shape.forward_flops(1, kernels.CONTEXT, 0)
+    assert kernels.predicted(shape, 0, 0, 0) == pytest.approx(3 * whole / (3 * whole + again))
+    seconds = (3 * whole + again) / kernels.PRODUCT
+    moved = seconds * kernels.MEMORY / shape.layers
+    assert kernels.predicted(shape, moved / 2, moved / 2, 0) == pytest.approx(
+        kernels.predicted(shape, 0, 0, 0) / 2
+    )
