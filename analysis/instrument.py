@@ -152,7 +152,7 @@ class Instrument:
         """A dialogue's answered questions, beside the others that could be asked."""
         return once(
             self._clinic,
-            ("judged", case.case_id, *said(dialogue)),
+            ("judged", case.case_id, *utterances(dialogue)),
             lambda: quality.judge_questions(self._values, case, dialogue, self._most_questions),
         )
 
@@ -189,7 +189,7 @@ def once(known: dict[Hashable, Any], key: Hashable, compute: Callable[[], Any]) 
     return known[key]
 
 
-def said(dialogue: dict) -> Iterator[tuple]:
+def utterances(dialogue: dict) -> Iterator[tuple]:
     """What of each turn the judgement of questions depends on."""
     for turn in dialogue["turns"]:
         yield turn["action"], turn.get("question"), turn.get("answer")
