@@ -11,7 +11,7 @@ from analysis.collected import Collected
 from analysis.figures import caption, module
 from analysis.formats import escape_tex as escape
 from analysis.notices import notice
-from analysis.tables_and_figures import Item, Part, contents
+from analysis.tables_and_figures import Item, Part, fillable_parts
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import write_atomic
 
@@ -62,7 +62,7 @@ def write(collected: Collected, folder: Path) -> list[Path]:
 def document(collected: Collected) -> str:
     """The text of `paper.tex`; it reads the files beside it."""
     study = collected.study
-    parts = "\n".join(_part(collected, part) for part in contents(study))
+    parts = "\n".join(_part(collected, part) for part in fillable_parts(study))
     words = notice(study)
     warning = f"\\noindent {escape(' '.join(words))}\n" if words else ""
     return (

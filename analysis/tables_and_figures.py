@@ -210,7 +210,7 @@ PARTS = (
 )
 
 
-def contents(study: "Study") -> list[Part]:
+def fillable_parts(study: "Study") -> list[Part]:
     """The parts with what the study can fill; empty parts are left out."""
     parts = []
     for part in PARTS:

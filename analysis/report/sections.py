@@ -19,7 +19,7 @@ from analysis.report.record import accepted, provenance, runs, selection
 from analysis.table import listed
 from analysis.tables import ablations, build, peers
 from analysis.tables.layout import sizes
-from analysis.tables_and_figures import Item, contents
+from analysis.tables_and_figures import Item, fillable_parts
 from pcqc_base.system.manifest import checked
 from pcqc_study.graph import latest
 from pcqc_study.settings import Study, load_study
@@ -41,7 +41,7 @@ def content(collected: Collected, folder: Path, lost: Path | None = None) -> dic
                 _shown(collected, folder, item, next(numbers[item.kind])) for item in part.items
             ],
         }
-        for part in contents(collected.study)
+        for part in fillable_parts(collected.study)
     ]
     for key, title, lead, on_demand in (
         ("ablations", "Ablations", "One setting changed at a time.", ablations),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pcqc_base.errors import UserError
-from pcqc_base.settings.method import method_module
+from pcqc_base.settings.every_method import method_module
 from pcqc_base.system.manifest import LATEST, left_out
 from pcqc_base.task import CHAT, DEEPSPEED, VLLM
 from pcqc_study.fingerprint import Job, Part

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from pcqc_base.settings.method import GROUP
+from pcqc_base.settings.every_method import GROUP
 from pcqc_base.system.checkout import ROOT
 
 _NAMES = (

@@ -8,7 +8,7 @@ import pytest
 from small_runs import small_study
 
 from pcqc_base.errors import UserError
-from pcqc_base.settings.method import method_module
+from pcqc_base.settings.every_method import method_module
 from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import read_jsonl
 from pcqc_base.system.manifest import read_manifest

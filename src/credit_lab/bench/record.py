@@ -21,7 +21,7 @@ from pcqc.determinism import single_threaded
 from pcqc.jobs.make_roles import Weights, make_context, make_scorer, role_weights, weights_of
 from pcqc.jobs.rl_loop import policy_sampler
 from pcqc.methods.question_groups import QuestionGroup, score_groups
-from pcqc.methods.reward import correctness
+from pcqc.methods.reward import outcome_reward
 from pcqc.roles import Scorer
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import sha256_file, write_atomic
@@ -188,7 +188,7 @@ def _paths(case: Case, known: Sequence, continuations: int) -> dict:
     """Lists [candidates][continuations], of turns where it is a row."""
     answer = case.public.labels.index(case.answer)
     of_paths: dict[str, list] = {
-        "rewards": [correctness(case, c) for c, _, _ in known],
+        "rewards": [outcome_reward(case, c) for c, _, _ in known],
         "scorer_beliefs": [_short(scorer[:, answer]) for _, scorer, _ in known],
         "actor_beliefs": [_short(actor[:, answer]) for _, _, actor in known],
         "states": [[state_name(turn.exchanges) for turn in c.turns] for c, _, _ in known],

@@ -69,7 +69,7 @@ QUESTIONS = {
     "free": "Is the answer free of any hint at which of the options is correct?",
 }
 # Two wordings of one task: a reply that both get does not depend on the wording.
-PROMPTS = (
+JUDGE_PROMPTS = (
     "Patient facts:\n{facts}\nOptions: {options}\nQuestion: {question}\nAnswer: {answer}\n\n"
     "{criterion} Reply with yes or no.",
     "You review the answer of a simulated patient. {criterion}\n\nThe question was: {question}\n"
@@ -94,7 +94,7 @@ class ModelJudge:
             Request(self.chat.ask(self._prompt(prompt, item, criterion)), (stream(0, "judge"),))
             for item in items
             for criterion in CRITERIA
-            for prompt in PROMPTS
+            for prompt in JUDGE_PROMPTS
         ]
         drawn = self.engine.generate(requests, self.sampling)
         if failures := [result for (result,) in drawn if isinstance(result, Failure)]:

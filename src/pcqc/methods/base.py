@@ -1,7 +1,7 @@
 """What a method of reinforcement learning is, and what a run lends it.
 
 A method is its settings and the functions of `RlMethod` below; the training loop knows no more.
-`Method` of `pcqc_base.settings.method` has the settings that every method has.
+`Method` of `pcqc_base.settings.every_method` has the settings that every method has.
 """
 
 from collections.abc import Sequence

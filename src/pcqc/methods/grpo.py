@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass as settings
 from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext, roll_out
 from pcqc.methods.base import RlMethod, Services
-from pcqc.methods.reward import correctness
+from pcqc.methods.reward import outcome_reward
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL, executed_sequences
 from pcqc.training.training_sequence import KL, TrainingSequence
@@ -90,7 +90,7 @@ class Grpo(RlMethod):
         failures = {"failures/patient": len(cases) - len(kept)}
         cases, consultations = [cases[i] for i in kept], [every[i] for i in kept]
         rewards = [
-            np.array([correctness(case, consultation) for consultation in row])
+            np.array([outcome_reward(case, consultation) for consultation in row])
             for case, row in zip(cases, consultations, strict=True)
         ]
         advantages = [self.advantages(row) for row in rewards]

@@ -7,6 +7,6 @@ from pcqc.cases.case import Case
 from pcqc.consultation import Consultation
 
 
-def correctness(case: Case, consultation: Consultation) -> float:
+def outcome_reward(case: Case, consultation: Consultation) -> float:
     """1 for a correct valid final answer, else 0 (app:candidate_protocol)."""
     return float(consultation.is_correct(case))

@@ -45,7 +45,7 @@ def executed_sequences(
             terminal.select(start, stop, of_turns[number], weight)
             if number in credits and executed.question_start is not None:
                 question.select(start + executed.question_start, stop, credits[number])
-            _select(others, spans.get(number, {}), start, length)
+            _select_others(others, spans.get(number, {}), start, length)
         sequence.terms = {TERMINAL: terminal, KL: Term(terminal.weights, np.zeros(length))}
         _add(sequence, {QUESTION: question, **others})
         sequences.append(sequence)
@@ -72,7 +72,7 @@ def candidate_sequences(
         question, others = Term.zeros(len(tokens)), dict[str, Term]()
         if response.question_start is not None:
             question.select(begin + response.question_start, len(tokens), credit)
-        _select(others, own, begin, len(tokens))
+        _select_others(others, own, begin, len(tokens))
         logprobs = np.full(len(tokens), np.nan)
         logprobs[begin:] = response.completion.logprobs
         sequence = TrainingSequence(tokens, engine_logprobs=logprobs)
@@ -82,7 +82,7 @@ def candidate_sequences(
     return sequences
 
 
-def _select(terms: dict[str, Term], spans: Spans, start: int, length: int) -> None:
+def _select_others(terms: dict[str, Term], spans: Spans, start: int, length: int) -> None:
     """Credit the spans of the response that starts at a token of a sequence."""
     for name, (first, stop, credit) in spans.items():
         terms.setdefault(name, Term.zeros(length)).select(start + first, start + stop, credit)

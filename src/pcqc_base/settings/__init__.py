@@ -4,7 +4,7 @@
 """
 
 from pcqc_base.settings.data import Benchmark, Clinic, Data, RawFile
-from pcqc_base.settings.method import Method
+from pcqc_base.settings.every_method import Method
 from pcqc_base.settings.models import Decoding, Models, Pretrained, ScratchModel, Server, Servers
 from pcqc_base.settings.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
 from pcqc_base.settings.training import Protocol, Rl, Sft

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pcqc_base.errors import UserError, nearest
-from pcqc_base.settings.method import Method, method_class
+from pcqc_base.settings.every_method import Method, method_class
 from pcqc_base.settings.training import Rl
 from pcqc_base.settings.types import Name
 from pcqc_base.system.checkout import ROOT

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from pcqc_base.errors import UserError, nearest
 from pcqc_base.settings.data import Benchmark, Clinic, Data, RawFile
-from pcqc_base.settings.method import Method
+from pcqc_base.settings.every_method import Method
 from pcqc_base.settings.models import (
     ADDRESS,
     Decoding,

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from pcqc_base.errors import UserError
-from pcqc_base.settings.method import Method
+from pcqc_base.settings.every_method import Method
 from pcqc_base.settings.training import Rl
 from pcqc_base.system.files import write_atomic
 from pcqc_study.settings.load import load_study, study_path, variations

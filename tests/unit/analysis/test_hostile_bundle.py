@@ -12,7 +12,7 @@ import yaml
 from analysis import archive, bundle, tar_files
 from analysis.tar_files import unpack
 from pcqc_base.errors import UserError
-from pcqc_base.settings.method import method_class
+from pcqc_base.settings.every_method import method_class
 from pcqc_base.system.files import digest, sha256_file, write_atomic
 from pcqc_base.system.manifest import MANIFEST
 from pcqc_study.graph import Jobs, latest

@@ -8,7 +8,7 @@ import pytest
 
 from analysis import figures, paper
 from analysis.formats import escape_tex
-from analysis.tables_and_figures import FORMS, contents
+from analysis.tables_and_figures import FORMS, fillable_parts
 from pcqc_base.errors import UserError
 
 LATEX = pytest.mark.skipif(not paper.latex(), reason="pdflatex is not installed")
@@ -28,7 +28,7 @@ def test_document_has_every_table_and_figure_once(collected):
     files = re.findall(r"\\(?:input|includegraphics)\{(?:tables|figures)/([^}]*)\}", text)
     assert len(files) == len(set(files))
     shown = {name.removesuffix(".pdf").removesuffix("_vs_paper") for name in files}
-    assert shown >= {item.name for part in contents(collected.study) for item in part.items}
+    assert shown >= {item.name for part in fillable_parts(collected.study) for item in part.items}
     assert "This clinic is synthetic" in text
 
 

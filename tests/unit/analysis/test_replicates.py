@@ -158,7 +158,7 @@ def test_methods_by_base_model_and_benchmark(collected, second, both):
 
 
 def test_the_report_s_conclusion_says_which_base_models_it_is_of(collected, both, monkeypatch):
-    monkeypatch.setattr("analysis.report.sections.contents", lambda study: [])
+    monkeypatch.setattr("analysis.report.sections.fillable_parts", lambda study: [])
     alone, text = (report.build(study, Path()) for study in (collected, both))
     for sentence in (
         "averaged over 4 benchmarks on two base models.</p>",

@@ -7,7 +7,7 @@ import numpy as np
 
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, Dialogue, RolloutContext, advance, play_on
-from pcqc.methods.reward import correctness
+from pcqc.methods.reward import outcome_reward
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,6 @@ def continue_all(
     for dialogue, ended, going in zip(dialogues, every, is_open, strict=True):
         if going:
             tokens += sum(c.actor_tokens - dialogue.consultation.actor_tokens for c in ended)
-        rewards = [correctness(dialogue.case, c) for c in ended if c.ending != "patient_failed"]
+        rewards = [outcome_reward(dialogue.case, c) for c in ended if c.ending != "patient_failed"]
         values.append(float(np.mean(rewards)) if rewards else np.nan)
     return Continued(np.array(values), count * sum(is_open), tokens)
