@@ -38,7 +38,7 @@ def test_a_study_may_be_like_another_but_for_what_it_names(tmp_path):
     study = load_study(small)
     assert (study.name, study.rl.clip, study.seed("Z")) == ("small", 0.3, 99)
     assert study.methods == model.methods
-    assert study.protocol == load_study("clinic").protocol
+    assert study.patient_decoding == load_study("clinic").patient_decoding  # of which that is like
     assert study.benchmarks == model.benchmarks
 
 

@@ -29,11 +29,10 @@ def credits(monkeypatch, capsys):
     for name, value in {
         "require_made": None,
         "latest_task": task,
-        "checked_cases": [CASE],
-        "single_threaded": None,
-        "selected_weights": (None, None, None),
-        "make_context": context,
-        "make_scorer": scorer,
+        "checked": None,
+        "read_cases": [CASE],
+        "_require_weights": None,
+        "_roles": (context, scorer),
     }.items():
         monkeypatch.setattr(shown, name, lambda *given, value=value: value)
 

@@ -82,6 +82,8 @@ def vllm(monkeypatch):
     modules |= {"vllm.model_executor.model_loader": None}
     modules |= {"vllm.model_executor.model_loader.reload": reload}
     modules |= {"vllm.sampling_params": SimpleNamespace(RequestOutputKind=None)}
+    dead = type("EngineDeadError", (Exception,), {})
+    modules |= {"vllm.v1.engine.exceptions": SimpleNamespace(EngineDeadError=dead)}
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module or SimpleNamespace())
 
@@ -133,6 +135,7 @@ def engine_of(worker: Worker, **settings) -> VllmEngine:
         reset_prefix_cache=lambda: True,
         sleep=lambda level: levels.append(level),
         wake_up=lambda: None,
+        model_config=SimpleNamespace(max_model_len=100),
     )
     levels = engine.levels = []
     vars(engine).update(settings)
@@ -236,7 +239,7 @@ def test_a_tensor_that_changes_on_its_way_by_handles_stops(gpu, monkeypatch):
 
 
 def test_an_engine_that_slept_without_its_weights_is_not_used_before_it_has_new_ones(gpu):
-    engine = engine_of(Worker(), context=100)
+    engine = engine_of(Worker())
     engine.load_weights(new_weights().items())
     engine._check([[1, 2]], 1)
     engine.sleep()
