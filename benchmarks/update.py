@@ -74,7 +74,7 @@ def make_work(prompt_tokens: int = 0, cases: int = CASES, group: int = GROUP) ->
     study = load_study("clinic")
     world = make_world(study.clinic)
     rng = np.random.default_rng(0)
-    chat = ChatFormat(make_tokenizer(world, study.protocol.instruction), study.protocol.instruction)
+    chat = ChatFormat(make_tokenizer(world, study.clinic.instruction), study.clinic.instruction)
     benchmark = study.benchmarks[study.development]
     drawn = [draw_patient(world, rng, 4, world.rates(benchmark.base_rates)) for _ in range(cases)]
     made = [

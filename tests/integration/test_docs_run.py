@@ -34,6 +34,7 @@ NOT_HERE = {
     r"snakemake --workflow-profile slurm .*": "needs a cluster; tests/long/test_slurm.py has one",
     r"pcqc data fetch \w.*": NETWORK,
     r"make trackers": NETWORK,
+    r"pcqc push .*": "needs a token of a hub; see test_push.py",
     r"(PCQC_DATA=\S+ )?make results STUDY=real-smoke": SMALL_MODEL,
     r"snakemake .*study=real-smoke .*": SMALL_MODEL,
     r".*\bmy-study\b.*": "needs ten cases; pretrained/test_own_cases.py types it",
@@ -94,8 +95,8 @@ def type_in(mini, fixtures, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reader")
     copy = mini.copied(folder / "copy")
     for name, source in GIVEN.items():
-        drawn = copy.results / "data/clinic" / Path(source).stem / "latest" / source
-        shutil.copy(drawn, copy.folder / name)
+        prepared = copy.results / "data" / Path(source).stem / "latest" / source
+        shutil.copy(prepared, copy.folder / name)
     shutil.copy(fixtures / "mediq.jsonl", copy.folder / "RAW.jsonl")
     convert_file(fixtures / "atpo_sft.jsonl", copy.folder / "SFT.jsonl")
 

@@ -62,6 +62,8 @@ def start(place: Workplace, command: list[str]) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        # A shell that starts the tests in the background ignores Ctrl-C, and its children with it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     parts: list[bytes] = []
     process.drain = threading.Thread(target=lambda: parts.extend(process.stdout), daemon=True)

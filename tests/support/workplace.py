@@ -69,7 +69,8 @@ class Workplace:
             else:
                 shutil.copy(ROOT / name, folder / name)
         me = ("-c", "user.name=a", "-c", "user.email=a@b")  # archives hold runs of commits alone
-        for arguments in (("init", "-q"), ("add", "."), (*me, "commit", "-qm", "code")):
+        code = ("add", ".", ":!*__pycache__*")  # Python writes bytecode anew as it likes
+        for arguments in (("init", "-q"), code, (*me, "commit", "-qm", "code")):
             subprocess.run(["git", "-C", str(folder), *arguments], check=True)
 
     def _at(self, folder: Path) -> "Workplace":

@@ -9,7 +9,7 @@ import pytest
 from pydantic_core import PydanticUndefined
 
 from pcqc_base.settings import data as settings_data
-from pcqc_base.settings import method as settings_method
+from pcqc_base.settings import every_method as settings_method
 from pcqc_base.settings import models as settings_models
 from pcqc_base.settings import training as settings_training
 from pcqc_study import source_digests

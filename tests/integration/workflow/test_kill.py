@@ -12,6 +12,8 @@ from kills import WAIT, essence, kill, lines, start, wait_until
 from workplace import SETTINGS, STUDY, Workplace
 
 from pcqc_base.system.files import read_jsonl
+from pcqc_study.check_results import prepare_to_run
+from pcqc_study.settings import load_study
 
 PCQC = (STUDY, "pcqc", "A")
 
@@ -58,12 +60,17 @@ def kinds(run: Path) -> list[tuple[str, int]]:
     return [(row["kind"], row["update"]) for _, row in read_jsonl(run / "events.jsonl")]
 
 
-def test_a_kill_as_a_manifest_appears_leaves_the_rest_to_be_made(copy):
-    """Snakemake has not noted then that the job ended; it must neither repeat it nor stop there."""
+def test_a_kill_as_a_manifest_appears_leaves_the_rest_to_be_made(copy, monkeypatch):
+    """Snakemake has not noted then that the job ended; it must neither repeat it nor stop there.
+
+    A run marks what is whole as it starts; a dry run writes nothing, so the mark is made here.
+    """
+    monkeypatch.chdir(copy.folder)
     for name in ("selection/pcqc", "evaluation/pcqc", "collected"):
         shutil.rmtree(copy.results / name)
     selected = copy.results / "selection/pcqc"
     kill_when(copy, copy.workflow(), lambda: list(selected.glob("A/[0-9a-f]*/manifest.json")))
+    prepare_to_run(load_study(STUDY))
     planned = copy.planned()
     assert "Choose the checkpoint of pcqc, run A" not in planned
     assert {"Evaluate pcqc, run A", "Collect all runs from MLflow"} <= set(planned)

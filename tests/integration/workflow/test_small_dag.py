@@ -10,7 +10,7 @@ from helpers import free_port
 from kills import essence, unstarted
 from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace
 
-from analysis.tables_and_figures import contents
+from analysis.tables_and_figures import fillable_parts
 from clinic_env.players import measure
 from pcqc.logged.updates import read_updates
 from pcqc_base.system.checkout import ROOT
@@ -22,7 +22,7 @@ from pcqc_study.settings import load_study
 
 def test_everything_is_made(mini):
     study = load_study(STUDY)
-    items = [item for part in contents(study) for item in part.items]
+    items = [item for part in fillable_parts(study) for item in part.items]
     made = [path for item in items for path in item.paths(mini.results)]
     assert len(made) > 30
     for path in [*made, *(mini.results / n for n in ("report.html", "transcripts/index.html"))]:
