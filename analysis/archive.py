@@ -33,7 +33,7 @@ from pcqc_study.settings.replicates import replicates
 RESULTS = Path("results")
 ARCHIVES = ROOT / RESULTS / "archive"
 MODELS = ("base", "sft")  # kinds of jobs whose results are models
-CONFIG = "config.json"  # of a model: its shape
+WEIGHTS = ".safetensors"  # what is left of a base model is its shape, and what cases are read with
 MOST = 6  # differing settings that are named; the rest is counted
 ROWS = (EVENTS, TIMES, "losses")  # files of rows that are small
 
@@ -95,7 +95,7 @@ def small(study: Study, job: Job) -> Callable[[str], bool]:
     def is_small(name: str) -> bool:
         path = PurePosixPath(name)
         if job.kind in MODELS and len(path.parts) > 1:
-            return job.kind == "base" and path.name == CONFIG
+            return job.kind == "base" and path.suffix != WEIGHTS
         if name.startswith(f"{CHECKPOINTS}/"):
             return False
         return path.suffix != ".jsonl" or path.stem in rows

@@ -77,7 +77,7 @@ def limits_of(task: "Task") -> Limits:
     """
     settings, chats, contexts = task.settings, {}, {}
     for role in ("patient", "actor"):
-        folder = checked(task.inputs[f"tokenizer {role}"])
+        folder = _without_weights(task.inputs[f"tokenizer {role}"])
         chats[role] = chat_format(task, folder)
         contexts[role] = _context(folder)
     protocol, context = settings.protocol, contexts["patient"]
@@ -86,6 +86,15 @@ def limits_of(task: "Task") -> Limits:
         *(chats["actor"], chats["patient"], protocol.prompt_tokens, protocol.response_tokens),
         *(contexts["actor"], room, context),
     )
+
+
+def _without_weights(folder: Path) -> Path:
+    """A model's folder, checked but for its weights, which an archive leaves out."""
+    checked(folder / "config.json")
+    for path in folder.iterdir():
+        if path.suffix != ".safetensors":
+            checked(path)
+    return folder
 
 
 def _context(folder: Path) -> int | None:

@@ -184,8 +184,8 @@ def _trial(study: Study, processes: Processes, scratch: Path, cases: Sequence[Ca
     """
     single_threaded(study.deterministic)
     if study.clinic and study.clinic.instruction:  # its cases carry it, and none may be drawn yet
-        own = dataclasses.replace(study.protocol, instruction=study.clinic.instruction)
-        study = dataclasses.replace(study, protocol=own)
+        protocol = dataclasses.replace(study.protocol, instruction=study.clinic.instruction)
+        study = dataclasses.replace(study, protocol=protocol)
     methods = trained(study).values()
     task = rollout_task(study, scratch)
     with _line("learner", processes) as notes:

@@ -127,8 +127,10 @@ def finish_restored(study: Study, shown: bool = True) -> Iterator[Job]:
     for job in jobs.every():
         published = job.kind == "base" and study.models
         drawn = study.synthetic and (KINDS[job.kind].is_data or published)
-        # A base model that was pretrained and left out has to be trained before cases are prepared.
-        if drawn and all(map(_is_whole, job.needs)):
+        # Of a base model cases need the tokenizer alone, which an archive has.
+        if drawn and all(
+            _is_whole(n) or (n.kind == "base" and n.manifest.exists()) for n in job.needs
+        ):
             yield run_job(study, job.kind, *job.arguments)
         elif _is_whole(job):
             mark(job)

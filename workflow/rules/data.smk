@@ -71,7 +71,7 @@ rule prepare:
             job for job in JOBS.job("prepare", wildcards.set).needs if job.kind == "convert"
         ),
         instruction=given(JOBS.instruction()),
-        tokenizer=made("base"),
+        tokenizer=here([JOBS.job("base")]),
     output:
         result("prepare"),
     log:
