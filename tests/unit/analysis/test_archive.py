@@ -265,8 +265,8 @@ def test_the_pages_tables_are_drawn_again_from_their_archive(path, tmp_path, mon
     if not shown:  # of a replicate, whose runs stand in the tables of the study that names it
         return
     for member in (study, *replicates(study)):
-        for name in Jobs(member).drawn():
-            run_job(member, "clinic", name)
+        for job in Jobs(member).shared()[:-1]:  # all before SFT make its cases
+            run_job(member, job.kind, *job.arguments)
         for name in Jobs(member).methods:
             run_job(member, "mirror", name)
         run_job(member, "collect")
