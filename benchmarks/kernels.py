@@ -127,17 +127,17 @@ def counted(shape: Architecture, tokens: int) -> tuple[Count, Count]:
 
 @contextmanager
 def _counting(tokens: int) -> Iterator[list[Count]]:
-    found: list[Count] = []
+    counts: list[Count] = []
     with Kernels() as kernels:
-        yield found
-    found.append(Count(kernels.launched.total(), kernels.moved / tokens))
+        yield counts
+    counts.append(Count(kernels.launched.total(), kernels.moved / tokens))
 
 
 def by_part(shape: Architecture, tokens: int) -> dict[str, tuple[Count, Count]]:
     """`layer` and `rest` (embedding, last norm, output layer) -> forward and backward pass."""
-    one, two = (counted(dataclasses.replace(shape, layers=n), tokens) for n in (1, 2))
-    layer = (two[0] - one[0], two[1] - one[1])
-    return {"layer": layer, "rest": (one[0] - layer[0], one[1] - layer[1])}
+    single, double = (counted(dataclasses.replace(shape, layers=n), tokens) for n in (1, 2))
+    layer = (double[0] - single[0], double[1] - single[1])
+    return {"layer": layer, "rest": (single[0] - layer[0], single[1] - layer[1])}
 
 
 def fused(shape: Architecture) -> float:

@@ -13,7 +13,6 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc_base.settings import Protocol
     from pcqc_base.task import Task
 
 
@@ -83,8 +82,12 @@ def limits_of(task: "Task") -> Limits:
     protocol, context = settings.protocol, contexts["patient"]
     room = context and context - protocol.action_tokens - settings.answer_tokens
     return Limits(
-        *(chats["actor"], chats["patient"], protocol.prompt_tokens, protocol.response_tokens),
-        *(contexts["actor"], room, context),
+        **chats,
+        prompt=protocol.prompt_tokens,
+        response=protocol.response_tokens,
+        reads=contexts["actor"],
+        facts=room,
+        context=context,
     )
 
 
@@ -122,20 +125,20 @@ def usable(
 
 
 def short_enough(
-    rows: Sequence[dict], limits: Limits, protocol: "Protocol"
+    rows: Sequence[dict], limits: Limits, earlier_thinking: str
 ) -> tuple[list[dict], list[Exclusion]]:
     """Conversations within the actor's limit, and the others with their reason.
 
     Raises:
         UserError: none is.
     """
-    chat, limit = limits.actor, protocol.prompt_tokens + protocol.response_tokens
+    chat, limit = limits.actor, limits.prompt + limits.response
     words = "protocol.prompt_tokens + protocol.response_tokens"
     if limits.reads and limits.reads < limit:
         limit, words = limits.reads, "what the actor's model reads"
     kept, excluded = [], []
     for row in rows:
-        turns = chat.turns(row["messages"], protocol.earlier_thinking)
+        turns = chat.turns(row["messages"], earlier_thinking)
         tokens = max(len(state) + len(response) for state, response in turns)
         if tokens <= limit:
             kept.append(row)

@@ -69,7 +69,7 @@ def run(task: "Task") -> dict:
         else:
             sft = [_row_of(row) for row in released]
         _require_cases(task, len(kept), len(excluded), 0 if released else len(sft))
-        sft, too_long = short_enough(sft, limits, settings.protocol)
+        sft, too_long = short_enough(sft, limits, settings.protocol.earlier_thinking)
         _write_sft(task, chat, sft)
         write_exclusions(folder / "sft.exclusions.csv", too_long)
         rows["sft.jsonl"], counts["conversation too long"] = len(sft), len(too_long)

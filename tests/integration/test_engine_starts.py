@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from engine_checks import start_small
 from helpers import tiny_model
 
 from pcqc_base.errors import UserError
@@ -38,17 +39,7 @@ def start(monkeypatch, tmp_path):
             return make(**settings) or SimpleNamespace(collective_rpc=lambda *_, **__: None)
 
         monkeypatch.setattr(vllm_start, "_vllm", lambda: SimpleNamespace(LLM=llm))
-        return vllm_start.start(
-            folder,
-            dtype="float32",
-            batch_size=1,
-            cache_tokens=128,
-            tensor_parallel=1,
-            sleeps=False,
-            working_gib=1.0,
-            float32_head=False,
-            shared=shared,
-        )
+        return start_small(folder, shared=shared)
 
     return begin
 

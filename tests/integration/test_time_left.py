@@ -65,8 +65,8 @@ def test_jobs_that_run_side_by_side_share_the_time(told):
         told(0, LogEvent.JOB_INFO, jobid=job, rule_name="train")
     told(60, LogEvent.JOB_FINISHED, job_id=1)
     # The mean of 100, 200 and 60 is 120: 3 jobs less the minute of one, two at once.
-    said = "about 2 min left, without 1 job of a kind that has not run yet\n"
-    assert told(60, LogEvent.PROGRESS, done=1, total=6) == said
+    line = "about 2 min left, without 1 job of a kind that has not run yet\n"
+    assert told(60, LogEvent.PROGRESS, done=1, total=6) == line
 
 
 def test_a_failed_job_runs_no_more_and_the_end_is_silent(told):

@@ -6,6 +6,7 @@ engine with these weights.
 
 import copy
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +16,25 @@ from transformers import Qwen3ForCausalLM
 
 from pcqc.engines.base import Request, Sampling
 from pcqc.seeds import stream
+from pcqc_gpu.engines import vllm_start
 
 VOCABULARY, STOP = 120, 29
 SAMPLING = Sampling(temperature=1.0, top_p=0.8, max_tokens=12, stop=(STOP,))
+
+
+def start_small(folder: Path, shared: bool) -> vllm_start.Starting:
+    """Begin a vLLM of a tiny model, with as little of everything as it takes."""
+    return vllm_start.start(
+        folder,
+        dtype="float32",
+        batch_size=1,
+        cache_tokens=128,
+        tensor_parallel=1,
+        sleeps=False,
+        working_gib=1.0,
+        float32_head=False,
+        shared=shared,
+    )
 
 
 def make_model(seed: int, tied: bool) -> Qwen3ForCausalLM:

@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from engine_checks import start_small
 from helpers import make_tokenizer, tiny_model
 
 from pcqc_base.errors import UserError
@@ -69,17 +70,7 @@ def start(tmp_path, monkeypatch):
 
         monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path))
         monkeypatch.setattr(vllm_start, "_vllm", lambda: SimpleNamespace(LLM=refuse))
-        vllm_start.start(
-            tmp_path,
-            dtype="float32",
-            batch_size=1,
-            cache_tokens=128,
-            tensor_parallel=1,
-            sleeps=False,
-            working_gib=1.0,
-            float32_head=False,
-            shared=False,
-        )
+        start_small(tmp_path, shared=False)
 
     return run
 

@@ -104,17 +104,13 @@ class TimeLeft(logging.Handler):
 
     def text(self, now: float) -> str:
         """Such as `about 12 min left, without 3 jobs of a kind that has not run yet`."""
-        seconds, unknown = 0.0, 0
-        for rule, count in self.left.items():
-            took = self.took[rule]
-            seconds += count * sum(took) / max(1, len(took))
-            unknown += 0 if took else count
-        so_far = [now - begun for _, begun in self.running.values()]
-        for (rule, _), spent in zip(self.running.values(), so_far, strict=True):
-            took = self.took[rule]
-            seconds -= min(spent, sum(took) / max(1, len(took)))
+        means = {rule: sum(took) / max(1, len(took)) for rule, took in self.took.items()}
+        unknown = sum(count for rule, count in self.left.items() if not self.took[rule])
+        so_far = [(rule, now - begun) for rule, begun in self.running.values()]
+        seconds = sum(count * means[rule] for rule, count in self.left.items())
+        seconds -= sum(min(spent, means[rule]) for rule, spent in so_far)
         passed = now - (now if self.first is None else self.first)
-        at_once = (self.worked + sum(so_far)) / max(passed, 1e-9)
+        at_once = (self.worked + sum(spent for _, spent in so_far)) / max(passed, 1e-9)
         parts = [f"about {duration(seconds / max(at_once, 1))} left"] if seconds else []
         if unknown:
             jobs = "1 job" if unknown == 1 else f"{unknown} jobs"

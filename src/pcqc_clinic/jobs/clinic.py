@@ -25,18 +25,16 @@ def run(task: Task) -> dict:
         for path in task.inputs.values()
         for _, row in read_jsonl(checked(path))
     ]
-    instruction = settings.instruction
     if name == "sft":
         own = {n: v for n, v in vars(settings).items() if n not in ("name", "world")}
         held, cases = draw_conversations(world, seed, before, **own)
         write_jsonl(task.folder / "sft.jsonl", ({"messages": messages} for messages in held))
     else:
-        benchmark = TRAINING
         if name == "train":
             benchmark = replace(TRAINING, options=settings.options, cases=settings.cases)
         else:
             benchmark = settings.benchmark
         cases = draw_cases(world, seed, name, benchmark, before)
-    file = "cases" if name == "sft" else name
-    write_jsonl(task.folder / f"{file}.jsonl", (dialogue(case, instruction) for case in cases))
+    rows = (dialogue(case, settings.instruction) for case in cases)
+    write_jsonl(task.folder / ("cases.jsonl" if name == "sft" else f"{name}.jsonl"), rows)
     return {"rows": len(cases)}

@@ -218,18 +218,18 @@ def test_a_judgement_says_what_its_verdict_rests_on(others, difference, by_base,
 
 
 def test_the_answer_is_read_from_a_report_of_todays_results_alone(copied, capsys):
-    def said():
+    def printed():
         assert main(["answer", str(simulated.STUDY), "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    computed, study = said(), simulated.load_study(simulated.STUDY)
+    computed, study = printed(), simulated.load_study(simulated.STUDY)
     assert computed["methods"]
     report = Jobs(study).job("report").path
     write_json(report / ANSWER, {**computed, "table": "", "sentences": ["As reported."]})
-    assert said() == computed  # the report is not finished
+    assert printed() == computed  # the report is not finished
     finish_job(study, "report")
-    assert said() == {**computed, "sentences": ["As reported."]}
+    assert printed() == {**computed, "sentences": ["As reported."]}
     (report / ANSWER).write_text("{}")
     assert main(["answer", str(simulated.STUDY)]) == 2  # altered since
     shutil.rmtree(report)
-    assert said() == computed
+    assert printed() == computed
