@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
-from pcqc_base.system.files import csv_text, write_atomic
+from pcqc_base.system.files import csv_text, read_bytes, write_atomic
 from pcqc_study.settings import Study
 from pcqc_study.settings.vary import nested
 
@@ -95,14 +96,14 @@ def read_archive(path: Path = ARCHIVE) -> list[Outcome]:
     if not path.exists():
         return []
     outcomes = []
-    with open(path, encoding="utf-8", newline="") as file:
-        for number, row in enumerate(csv.DictReader(file), start=2):
-            try:
-                outcomes.append(_outcome(row))
-            except (KeyError, ValueError, AttributeError):
-                raise UserError(
-                    f"{path}:{number}: not a row of a trial; get the file again"
-                ) from None
+    try:
+        text = read_bytes(path).decode()
+        for row in csv.DictReader(io.StringIO(text, newline="")):
+            outcomes.append(_outcome(row))
+    except (KeyError, TypeError, ValueError, AttributeError, csv.Error):
+        raise UserError(
+            f"{path}:{len(outcomes) + 2}: not a row of a trial; get the file again"
+        ) from None
     return outcomes
 
 

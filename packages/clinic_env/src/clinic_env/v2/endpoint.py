@@ -69,8 +69,10 @@ class Endpoint:
     def _text(self, chat: Chat) -> str:
         answer = self._request("chat/completions", {"model": self.model, "messages": chat})
         try:
-            return answer["choices"][0]["message"].get("content") or ""
-        except (KeyError, IndexError, TypeError, AttributeError):
+            text = answer["choices"][0]["message"].get("content") or ""
+            text.encode()  # a ValueError for half of a surrogate pair
+            return text
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError):
             raise ValueError(
                 f"{self.url}: its answer is no chat completion: check --model"
             ) from None
