@@ -1,6 +1,8 @@
 # The commands of this repository; `make` alone lists them. Versions stand in requirements/lock.txt.
 
-PYTHON ?= python3.11
+# That of .venv, else the first that runs: one that a version manager has, but not chosen, does not.
+MINORS := $(patsubst .venv/bin/python3.%,%,$(wildcard .venv/bin/python3.*)) 11 12 13
+PYTHON ?= $(or $(firstword $(foreach minor,$(MINORS),$(shell python3.$(minor) -c "print('python3.$(minor)')" 2> /dev/null))),python3.11)
 STUDY ?= clinic
 CORES ?= all
 PORT ?= 5000
@@ -10,6 +12,13 @@ VARIABLES := PYTHON STUDY CORES PORT SET MLFLOW_TRACKING_URI
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 ifneq ($(filter-out $(VARIABLES),$(GIVEN)),)
 $(error unknown variable $(filter-out $(VARIABLES),$(GIVEN)); known are $(VARIABLES))
+endif
+
+ifeq ($(origin PYTHON) $(wildcard .venv/packages.stamp),command line .venv/packages.stamp)
+VERSION := -c "import sys; print(*sys.version_info[:2], sep='.')"
+ifneq ($(shell $(PYTHON) $(VERSION)),$(shell .venv/bin/python $(VERSION)))
+$(error .venv is of Python $(shell .venv/bin/python $(VERSION)), not of $(PYTHON): remove .venv to make it anew)
+endif
 endif
 
 # The method of SET="pcqc.beta=0.5 pcqc.rl.learning_rate=0.001".
@@ -45,7 +54,7 @@ help: ## list these commands
 env: $(PROJECT) ## make .venv from requirements/lock.txt
 
 $(PACKAGES): requirements/lock.txt requirements/install.py
-	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) not found: install Python 3.11, or name it: make env PYTHON=..."; exit 2; }
+	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) not found: install Python 3.11, 3.12 or 3.13, or name it: make env PYTHON=..."; exit 2; }
 	$(PYTHON) requirements/install.py --afresh
 
 $(PROJECT): $(PACKAGES) pyproject.toml
@@ -94,7 +103,7 @@ test-long: env ## run the long tests
 
 # The clinic's models are what the benchmarks run on; they are made once.
 bench: env ## measure speed beside TRL, vLLM and others; writes results/benchmarks.md
-	snakemake --cores $(CORES) --config study=clinic --until sft -- all
+	snakemake --cores $(CORES) --config study=clinic --until sft prepare -- all
 	python -m benchmarks
 
 example-%: env ## test an adapter in an environment of its own: gymnasium, openenv, prime-rl, rllm, sb3, verifiers, verl

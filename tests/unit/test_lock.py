@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import subprocess
 import sys
 import sysconfig
 import time
@@ -210,13 +211,31 @@ def in_a_clone(monkeypatch, folder, version=(3, 11, 9), fill=lambda environment:
 
 
 def test_another_python_than_the_locks_is_refused_before_anything_is_done(monkeypatch, tmp_path):
-    install = in_a_clone(monkeypatch, tmp_path, version=(3, 12, 1))
+    install = in_a_clone(monkeypatch, tmp_path, version=(3, 14, 0))
     (tmp_path / ".venv").mkdir()
-    with pytest.raises(SystemExit, match=r"is Python 3\.12.*PYTHON=python3\.11") as refused:
+    with pytest.raises(SystemExit, match=r"is Python 3\.14.*PYTHON=python3\.11") as refused:
         install.make_environment()
     assert "\n" not in str(refused.value)
     assert (tmp_path / ".venv").is_dir()
-    assert PYPROJECT["project"]["requires-python"] == ">=3.11,<3.12"
+    first, last = (int(install.PYTHONS[i].split(".")[1]) for i in (0, -1))
+    assert PYPROJECT["project"]["requires-python"] == f">=3.{first},<3.{last + 1}"
+
+
+def test_another_python_than_that_of_a_finished_environment_is_refused(tmp_path):
+    """It was taken for that of the environment, without a word."""
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / ".venv" / "packages.stamp").touch()
+    other = tmp_path / "other"
+    other.write_text("#!/bin/sh\necho 3.99\n")
+    other.chmod(0o755)
+    command = ["make", "-n", "-f", str(ROOT / "Makefile"), "help"]
+    for given, status in {sys.executable: 0, str(other): 2}.items():
+        done = subprocess.run(
+            [*command, f"PYTHON={given}"], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == status, done.stderr
+    assert "remove .venv to make it anew" in done.stderr
 
 
 def test_of_two_at_once_the_second_takes_the_environment_that_the_first_makes(

@@ -1,31 +1,17 @@
 """What every package of `packages/` promises: its README's lines run, from its wheel too."""
 
-import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from pythons import pythons
 
 from pcqc_base.system.checkout import ROOT
 
 PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 HEAVY = {"torch", "transformers", "pandas", "scipy", "pcqc", "gymnasium"}
-PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-
-
-def pythons() -> dict[str, str]:
-    """Version -> interpreter from 3.10 to 3.14, on the path or of pyenv; this one first."""
-    own = f"3.{sys.version_info.minor}"
-    interpreters = {own: sys.executable}
-    for version in (f"3.{minor}" for minor in range(10, 15)):
-        paths = [*PYENV.glob(f"versions/{version}.*/bin/python"), shutil.which(f"python{version}")]
-        for path in filter(None, paths):
-            if not subprocess.run([path, "-c", ""], capture_output=True).returncode:
-                interpreters.setdefault(version, str(path))
-    return interpreters
 
 
 @pytest.fixture(scope="module", params=PACKAGES, ids=lambda path: path.name)
@@ -44,7 +30,7 @@ def wheel(package, tmp_path_factory):
     return path
 
 
-OWN, *OTHERS = PYTHONS = pythons()
+OWN, *OTHERS = PYTHONS = pythons(range(10, 15))
 
 
 @pytest.mark.parametrize(
