@@ -72,8 +72,8 @@ class Hour:
         return True
 
     def make_models(self) -> str:
-        """The workflow up to SFT; what is there stays."""
-        command = [sys.executable, "-m", "snakemake", "--cores", "all", "--until", "sft"]
+        """The workflow up to SFT, and every set of cases; what is there stays."""
+        command = [sys.executable, "-m", "snakemake", "--cores", "all", "--until", "sft", "prepare"]
         finished([*command, "--config", f"study={self.name}", "--", "all"])
         return "made"
 

@@ -5,7 +5,8 @@
 Both start from the study's Shared SFT actor and draw the same consultations. PCQC also draws
 candidates, has them answered and scored, and trains on their question tokens: its extra cost is
 split into these. Then the candidates grow. The learning rate is close to zero, so that every round
-does the same work. Needs the study's models: `make results`, or its rules up to `sft`. Prints JSON.
+does the same work. Needs the study's models and cases: `make results`, or its rules up to
+`sft` and `prepare`. Prints JSON.
 """
 
 import argparse

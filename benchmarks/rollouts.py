@@ -5,8 +5,8 @@
 Whole consultations are rolled out: prompts built, actions drawn, questions answered, words read.
 Every request is recorded and put again to the same vLLM without our code around it, all at once,
 and to `generate`, turn by turn, which draws its own tokens and is compared by tokens a second.
-Caches are empty before each round. Needs the study's models: `make results`, or its rules up to
-`sft`. Prints JSON; exits with 1 if a bound is missed.
+Caches are empty before each round. Needs the study's models and cases: `make results`, or its
+rules up to `sft` and `prepare`. Prints JSON; exits with 1 if a bound is missed.
 """
 
 import argparse

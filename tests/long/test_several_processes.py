@@ -30,7 +30,10 @@ def placed(copy) -> Workplace:
     copy.edit(SETTINGS, "\nruns: {A", f"{PLACEMENT}\nruns: {{A")
     copy.edit(SETTINGS, "pcqc: {updates: 4", "pcqc: {updates: 16")
     shutil.rmtree(copy.results / "runs" / "pcqc" / "A")
-    return copy.cold()
+    cold = copy.cold()
+    tuned = cold.run(cold.command("sft", STUDY))  # SFT has the placement too
+    assert tuned.returncode == 0, tuned.stderr[-3000:]
+    return cold
 
 
 def outcome(run: Path) -> dict[str, str]:
