@@ -153,7 +153,7 @@ def test_a_run_is_recorded_with_its_card(trained):
     study = train.quick_study(train.entry_of(*credits_of(str(file)), str(file)))
     sizes = Sizes(groups=6, cases=2, candidates=4, continued=1, continuations=2)
     bundle = folder / "own.parquet"
-    assert "groups, " in record_run(study, "own", "A", bundle, sizes)
+    assert "groups, " in record_run(study, ["own"], "A", bundle, sizes)
     rows = pq.read_table(bundle, schema=SCHEMA).to_pylist()
     policies = [row["policy"] for row in rows]
     assert list(dict.fromkeys(policies)) == ["shared_sft", "own_early", "own_late"]

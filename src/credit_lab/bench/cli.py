@@ -79,6 +79,7 @@ def _page_with_tables() -> str:
         "places": table.places(every, trained),
         "scores": table.scores(every),
         "gradients": table.gradients(every),
+        "worlds": table.worlds(),
     }
     print(*tables.values(), sep="\n\n")
     return with_tables(table.PAGE, OWNER, tables)
@@ -87,13 +88,14 @@ def _page_with_tables() -> str:
 @creditbench.command()
 @of_a_run
 @argument("bundle", BUNDLE, type=FILE, required=False)
-def record(study, method, run, bundle) -> None:
-    """Record a bundle and its card from Shared SFT and a run's first and last checkpoint."""
+@option("--beside METHOD", "a further method, the same run of it", "beside", multiple=True)
+def record(study, method, run, bundle, beside) -> None:
+    """Record a bundle and its card from Shared SFT and runs' first and last checkpoints."""
     from credit_lab.bench.bundle import PUBLISHED
     from credit_lab.bench.record import record_run
     from credit_lab.bench.table import PAGE
 
-    print(record_run(study, method, run, bundle or PUBLISHED))
+    print(record_run(study, [method, *beside], run, bundle or PUBLISHED))
     if bundle in (None, PUBLISHED):
         write_atomic(PAGE, _page_with_tables())
 

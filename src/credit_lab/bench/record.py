@@ -52,19 +52,22 @@ class Sizes:
         continuations: how many each candidate gets.
     """
 
-    groups: int = 1667
-    cases: int = 500
+    groups: int = 1000
+    cases: int = 300
     candidates: int = 4
-    continued: int = 170
+    continued: int = 102
     continuations: int = 4
 
 
-def record_run(study: Study, method: str, run: str, bundle: Path, sizes: Sizes = Sizes()) -> str:
-    """Record Shared SFT and the first and last checkpoint of a run; write the bundle and its card.
+def record_run(
+    study: Study, methods: Sequence[str], run: str, bundle: Path, sizes: Sizes = Sizes()
+) -> str:
+    """Record Shared SFT and methods' first and last checkpoint; write the bundle and its card.
 
     Args:
-        study: with the trained run.
-        method, run: whose checkpoints.
+        study: with the trained runs.
+        methods: whose checkpoints; the first one's run says which patient and scorer.
+        run: the run of each.
         bundle: the file to write; the card goes beside it.
         sizes: how much is recorded.
 
@@ -72,19 +75,15 @@ def record_run(study: Study, method: str, run: str, bundle: Path, sizes: Sizes =
         What was written, a line.
 
     Raises:
-        UserError: the run is not trained, has one checkpoint, or is of another world.
+        UserError: a run is not trained, has one checkpoint, or is of another world.
     """
-    task = latest_task(study, "train", method, run)
-    checkpoints = read_manifest(task.folder)["checkpoints"]
-    if len(checkpoints) < 2:
-        raise UserError(f"{task.folder}: one checkpoint; a bundle needs an early and a late one")
+    tasks = {method: latest_task(study, "train", method, run) for method in methods}
+    task = tasks[methods[0]]
     if load_world(checked(task.inputs["world"])) != ClinicEnv(exact=False).world:
         raise UserError(f"study '{study.name}': its world is not clinic-v1's, whose cases are used")
     weights = {"shared_sft": role_weights(task, "actor")}
-    for when, entry in (("early", checkpoints[0]), ("late", checkpoints[-1])):
-        weights[f"{method}_{when}"] = weights_of(
-            task.folder / entry["path"], task.settings.dtypes["actor"]
-        )
+    for method, of_method in tasks.items():
+        weights |= _first_and_last(method, of_method)
     rows = list(record(task, weights, sizes))
     write_bundle(bundle, rows)
     policies = [
@@ -101,6 +100,18 @@ def record_run(study: Study, method: str, run: str, bundle: Path, sizes: Sizes =
     )
     write_atomic(bundle.with_suffix(".md"), text)
     return f"{bundle}: {len(rows):,} groups, {size}; its card is beside it"
+
+
+def _first_and_last(method: str, task: Task) -> dict[str, Weights]:
+    """A policy's name -> its weights, of a run's first and last checkpoint."""
+    checkpoints = read_manifest(task.folder)["checkpoints"]
+    if len(checkpoints) < 2:
+        raise UserError(f"{task.folder}: one checkpoint; a bundle needs an early and a late one")
+    both, dtype = {"early": checkpoints[0], "late": checkpoints[-1]}, task.settings.dtypes["actor"]
+    return {
+        f"{method}_{when}": weights_of(task.folder / entry["path"], dtype)
+        for when, entry in both.items()
+    }
 
 
 def _card_row(name: str, own: Weights, rows: Sequence[dict]) -> str:

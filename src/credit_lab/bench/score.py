@@ -149,11 +149,11 @@ def _credits(
             draws.append([[row[s.row["turn"] - 1] for row in rows] for s, rows in pairs])
         else:
             groups = [s.candidates(draw, s.values["q_star"] if exact else None) for s in states]
-            draws.append(_firsts(credit, groups))
+            draws.append(executed_alone(credit, groups))
     return np.array(draws, float)
 
 
-def _firsts(credit: Credit, groups: Sequence[Group]) -> list[list[float]]:
+def executed_alone(credit: Credit, groups: Sequence[Group]) -> list[list[float]]:
     """Credit of the executed candidate of each of a group's states."""
     return [[row[0] for row in rows] for rows in credit_update(credit, groups)]
 
@@ -166,7 +166,9 @@ def _luck(
         return None
     if not continued:
         rng, drawn = np.random.default_rng(0), range(LUCK_DRAWS)
-        credits = np.array([_firsts(credit, [_drawn(s, rng) for s in states]) for _ in drawn])
+        credits = np.array(
+            [executed_alone(credit, [_drawn(s, rng) for s in states]) for _ in drawn]
+        )
     return luck(credits)
 
 

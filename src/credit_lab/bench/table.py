@@ -11,11 +11,12 @@ import numpy as np
 
 from credit_lab.bench.bundle import PUBLISHED, read_bundle
 from credit_lab.bench.score import Score, score, shared
+from credit_lab.bench.worlds import CASES, every_world
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from turn_credit import Credit, Group, Ragged
 from turn_credit.arithmetic import leave_one_out
-from turn_credit.ranking import association, ranks
+from turn_credit.ranking import Estimate, association, ranks
 
 PAGE = Path(__file__).with_name("README.md")
 TRAINED = ROOT / "docs" / "credits.md"  # what credits came to in long training
@@ -216,6 +217,19 @@ def gradients(every: Sequence[Score]) -> str:
     return markdown(heads, "l" + "r" * (len(heads) - 1), rows)
 
 
+def worlds(cases: int = CASES) -> str:
+    """How credits of questions rank where planning pays, as Markdown; in brackets the states."""
+    counts, known = every_world(CONTROLS, cases)
+    heads = ["credit"]
+    for name, count in counts.items():
+        heads += [f"rank, {name.rpartition('-')[2]} ({count})", "regret"]
+    rows = [
+        [title, *(cell for pair in of_worlds for cell in _of_state(*pair))]
+        for title, of_worlds in known.items()
+    ]
+    return markdown(heads, "l" + "r" * (len(heads) - 1), rows)
+
+
 def markdown(heads: Sequence[str], sides: str, rows: Sequence[Sequence[str]]) -> str:
     """A table; of each column its side, `l` or `r`."""
     rule = "".join("---|" if side == "l" else "---:|" for side in sides)
@@ -226,13 +240,16 @@ def markdown(heads: Sequence[str], sides: str, rows: Sequence[Sequence[str]]) ->
 def _cells(own: Score, count: int) -> list[str]:
     if own.rank is None:
         return [f"not scored: {own.known.missing}", *[""] * (count - 1)]
-    cells = []
+    cells: list[str] = []
     for value in VALUES:
-        rank, lost = own.rank[value], own.regret[value]
-        mean, low, high = (_number(value, 2) for value in (rank.mean, rank.low, rank.high))
-        cells += [f"{mean} [{low}, {high}]", _number(lost.mean, 1)]
+        cells += _of_state(own.rank[value], own.regret[value])
     cells += [_number(own.luck, 0), _number(own.idle, 0), _number(own.samples, 1)]
     return [*cells, _number(own.reads, 1), own.known.ties, own.known.single]
+
+
+def _of_state(rank: Estimate, lost: Estimate) -> tuple[str, str]:
+    mean, low, high = (_number(value, 2) for value in (rank.mean, rank.low, rank.high))
+    return f"{mean} [{low}, {high}]", _number(lost.mean, 1)
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -365,6 +366,7 @@ def own_page(few, quick_gradients, tmp_path, monkeypatch):
     """A copy of the page, whose tables are of GRPO alone and of few states from here on."""
     monkeypatch.setattr(table, "read_bundle", lambda path: few[::5])
     monkeypatch.setattr(table, "PAGE", tmp_path / "README.md")
+    monkeypatch.setattr(table, "worlds", partial(table.worlds, 4))
     monkeypatch.setattr("turn_credit.CREDITS", {"grpo": CREDITS["grpo"]})
     table.PAGE.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     return table.PAGE
