@@ -103,7 +103,7 @@ test-long: env ## run the long tests
 
 # The clinic's models are what the benchmarks run on; they are made once.
 bench: env ## measure speed beside TRL, vLLM and others; writes results/benchmarks.md
-	snakemake --cores $(CORES) --config study=clinic --until sft prepare -- all
+	snakemake --cores $(CORES) --config study=clinic --omit-from train select evaluate -- all
 	python -m benchmarks
 
 example-%: env ## test an adapter in an environment of its own: gymnasium, openenv, prime-rl, rllm, sb3, verifiers, verl
