@@ -12,7 +12,8 @@ rules up to `sft` and `prepare`. Prints JSON; exits with 1 if a bound is missed.
 import argparse
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -56,12 +57,24 @@ class Recorded(WrappedEngine):
         return groups
 
 
-def bare(engine: VllmEngine, calls: Sequence[Call]) -> None:
-    """All requests of the calls at once, as one writes them for vLLM itself."""
+def bare(engine: VllmEngine, calls: Sequence[Call], off: Mapping[str, object] = {}) -> int:
+    """All requests of the calls at once, as one writes them for vLLM itself.
+
+    Args:
+        engine: whose vLLM it is.
+        calls: requests, all with the sampling of the first call.
+        off: parameters of vLLM that are set otherwise.
+
+    Returns:
+        The number of new tokens.
+    """
     pairs = [(r.prompt, stream) for requests, _ in calls for r in requests for stream in r.streams]
     parameters = [sampling_params(calls[0][1], stream) for _, stream in pairs]
+    for sampling, name in product(parameters, off):
+        setattr(sampling, name, off[name])
     prompts = [{"prompt_token_ids": list(prompt)} for prompt, _ in pairs]
-    engine.llm.generate(prompts, parameters, use_tqdm=False)
+    outputs = engine.llm.generate(prompts, parameters, use_tqdm=False)
+    return sum(len(output.outputs[0].token_ids) for output in outputs)
 
 
 @torch.inference_mode()
