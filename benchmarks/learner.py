@@ -2,9 +2,9 @@
 
     python -m benchmarks.learner [--sizes Qwen3-0.6B Qwen3-1.7B ...] [--tokens 32768] [--rounds 3]
 
-Weights are random, batches like PCQC's and GRPO's. A tiny model computes log-probabilities and their
-gradient on token trees and on each sequence by itself, in fp32, on a GPU also in bf16. Then each
-size takes updates with DeepSpeed as a run does, on a GPU in bf16; the first size also without
+Weights are random, batches like PCQC's and GRPO's. A tiny model computes log-probabilities and
+their gradient on token trees and on each sequence by itself, in fp32, on a GPU also in bf16. Then
+each size takes updates with DeepSpeed as a run does, on a GPU in bf16; the first size also without
 gradient checkpointing. Without a GPU there is the tiny size alone, in fp32.
 
 Writes results/learner.json and learner.md with each row. What fails is a row that says why, the

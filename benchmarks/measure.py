@@ -78,6 +78,11 @@ def measured_on(here: Mapping[str, object]) -> str:
     return f"Measured on: {', '.join(f'{name} {value}' for name, value in sorted(here.items()))}."
 
 
+def _here() -> dict[str, str]:
+    """This machine, with the versions of what is imported by now."""
+    return {"gpu": gpu_name() or "none"} | machine()
+
+
 class Page:
     """Tables that are written with each row, so that what was measured stays if the rest fails.
 
@@ -90,22 +95,28 @@ class Page:
 
     def __init__(self, name: str):
         self.path = Path("results") / f"{name}.json"
-        self.machine = {"gpu": gpu_name() or "none"} | machine()
         self.tables: dict[str, list[dict]] = {}
 
-    def add(self, title: str, given: Mapping, measure: Callable[[], Mapping]) -> None:
-        """A row: what is `given`, and what was measured, or in one line why that failed."""
+    def add(self, title: str, given: Mapping, measure: Callable[[], Mapping | list]) -> None:
+        """Rows: what is `given`, and what was measured, or in one line why that failed.
+
+        Args:
+            title: of the table.
+            given: columns that come first.
+            measure: the other columns of a row, or of several.
+        """
         print(f"{title}: {', '.join(map(str, given.values()))} ...", file=sys.stderr, flush=True)
         try:
-            outcome = measure()
+            measured = measure()
         except Exception as problem:
-            outcome = {"failed": one_line(f"{type(problem).__name__}: {reason(problem)}")}
-        self.tables.setdefault(title, []).append({**given, **outcome})
-        write_json(self.path, {"machine": self.machine, "tables": self.tables})
+            measured = {"failed": one_line(f"{type(problem).__name__}: {reason(problem)}")}
+        rows = measured if isinstance(measured, list) else [measured]
+        self.tables.setdefault(title, []).extend({**given, **row} for row in rows)
+        write_json(self.path, {"machine": _here(), "tables": self.tables})
         write_atomic(self.path.with_suffix(".md"), str(self))
 
     def __str__(self) -> str:
-        parts = [measured_on(self.machine)]
+        parts = [measured_on(_here())]
         for title, rows in self.tables.items():
             shown = [
                 {k: v.replace("|", "/") if isinstance(v, str) else v for k, v in row.items()}
