@@ -105,6 +105,7 @@ def differences(kind: Kind, dtype: str, tokens: int) -> dict[str, float]:
     plain, wanted = scores(model, alone)
     return {
         "sequences": len(sequences),
+        "trees": len(merge_prefixes(sequences, tokens, device)),
         APART: max(float((ours[key] - plain[key]).abs().max()) for key in plain),
         GRADIENT: float((gradient - wanted).norm() / wanted.norm()),
     }
@@ -147,7 +148,7 @@ def compare(page: Page, tokens: int) -> None:
     """Trees beside sequences, by number format and kind of batch."""
     for dtype in ("float32", "bfloat16") if torch.cuda.is_available() else ("float32",):
         for name, kind in KINDS.items():
-            small = replace(kind, cases=2, rollouts=2, turns=(1, 4), prompt=(200, 201))
+            small = replace(kind, cases=2, rollouts=3, turns=(1, 3), prompt=(300, 301))
             measure = partial(differences, small, dtype, tokens)
             page.add("Token trees beside sequences", {"numbers": dtype, "batch": name}, measure)
 
