@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.measure import measured_on
 from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import write_atomic, write_json
 from pcqc_base.system.machine import machine
@@ -39,9 +40,8 @@ def table(record: dict) -> str:
     Args:
         record: `machine`, and `benchmarks`: name -> what it printed.
     """
-    measured_on = ", ".join(f"{name} {value}" for name, value in sorted(record["machine"].items()))
     lines = [
-        f"Measured on: {measured_on}.",
+        measured_on(record["machine"]),
         "",
         "| benchmark | what | median | quartiles | asked | holds |",
         "|---|---|---|---|---|---|",

@@ -100,9 +100,9 @@ AttentionInterface.register(_ATTENTION, _attend)
 AttentionMaskInterface.register(_ATTENTION, lambda *_, **__: None)
 
 
-def counted(shape: Architecture, tokens: int) -> tuple[Count, Count]:
-    """Forward and backward pass of a model on so many tokens, each of which is scored."""
-    config = Qwen3Config(
+def config_of(shape: Architecture, **more) -> Qwen3Config:
+    """The transformers configuration of a shape; `more` are further settings of it."""
+    return Qwen3Config(
         vocab_size=shape.vocabulary,
         hidden_size=shape.width,
         intermediate_size=shape.hidden,
@@ -111,9 +111,13 @@ def counted(shape: Architecture, tokens: int) -> tuple[Count, Count]:
         num_key_value_heads=shape.kv_heads,
         head_dim=shape.head_dim,
         tie_word_embeddings=shape.tied,
-        attn_implementation=_ATTENTION,
-        dtype=torch.bfloat16,
+        **more,
     )
+
+
+def counted(shape: Architecture, tokens: int) -> tuple[Count, Count]:
+    """Forward and backward pass of a model on so many tokens, each of which is scored."""
+    config = config_of(shape, attn_implementation=_ATTENTION, dtype=torch.bfloat16)
     with FakeTensorMode():
         model = TokenModel(Qwen3ForCausalLM._from_config(config))
         places = torch.arange(tokens)

@@ -12,7 +12,9 @@ rules up to `sft` and `prepare`. Prints JSON; exits with 1 if a bound is missed.
 import argparse
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -31,6 +33,15 @@ from pcqc_study.settings import load_study
 LEAST_OF_BARE = 0.85
 ROLLOUTS, CANDIDATES = 4, 4
 Call = tuple[Sequence[Request], Sampling]
+BARE = "bare vLLM: all of these off"
+# What `sampling_params` sets and vLLM can do without, and what stands in its place.
+SET: dict[str, dict[str, object]] = {
+    "no seed of each request": {"seed": None},
+    "no log-probabilities": {"logprobs": None},
+    "no stop tokens": {"stop_token_ids": []},
+    "the model's own end counts": {"ignore_eos": False},
+}
+ALL_OFF = {name: value for off in SET.values() for name, value in off.items()}
 
 
 class Recorded(WrappedEngine):
@@ -56,12 +67,75 @@ class Recorded(WrappedEngine):
         return groups
 
 
-def bare(engine: VllmEngine, calls: Sequence[Call]) -> None:
-    """All requests of the calls at once, as one writes them for vLLM itself."""
+def bare(engine: VllmEngine, calls: Sequence[Call], off: Mapping[str, object] = {}) -> int:
+    """All requests of the calls at once, as one writes them for vLLM itself.
+
+    Args:
+        engine: whose vLLM it is.
+        calls: requests, all with the sampling of the first call.
+        off: parameters of vLLM that are set otherwise.
+
+    Returns:
+        The number of new tokens.
+    """
     pairs = [(r.prompt, stream) for requests, _ in calls for r in requests for stream in r.streams]
     parameters = [sampling_params(calls[0][1], stream) for _, stream in pairs]
+    for sampling, name in product(parameters, off):
+        setattr(sampling, name, off[name])
     prompts = [{"prompt_token_ids": list(prompt)} for prompt, _ in pairs]
-    engine.llm.generate(prompts, parameters, use_tqdm=False)
+    outputs = engine.llm.generate(prompts, parameters, use_tqdm=False)
+    return sum(len(output.outputs[0].token_ids) for output in outputs)
+
+
+def streamed(engine: VllmEngine, requests: Sequence[Request], sampling: Sampling) -> int:
+    """New tokens of requests that are submitted one by one, as consultations do."""
+    waiting = {engine.submit(request, sampling) for request in requests}
+    tokens = 0
+    while waiting:
+        done = engine.collect(wait=True)
+        waiting -= set(done)
+        tokens += _tokens(done.values())
+    return tokens
+
+
+def rates(
+    engine: VllmEngine, requests: Sequence[Request], sampling: Sampling, rounds: int
+) -> list[dict]:
+    """Tokens a second of the same requests, through our engine and past it, and beside bare vLLM's.
+
+    Args:
+        engine: its cache is empty before each call.
+        requests: all at once.
+        sampling: of each.
+        rounds: that count, in each of which all are called once.
+    """
+    calls: dict[str, Callable[[], int]] = {
+        "our engine": lambda: _tokens(engine.generate(requests, sampling)),
+        "our engine, requests submitted": lambda: streamed(engine, requests, sampling),
+    }
+    ways: Mapping[str, Mapping] = {"our requests to vLLM itself": {}, **SET, BARE: ALL_OFF}
+    for name, off in ways.items():
+        calls[name] = partial(bare, engine, [(requests, sampling)], off)
+    tokens: dict[str, int] = {}
+
+    def counted(name: str) -> None:
+        engine.reset_cache()
+        tokens[name] = calls[name]()
+
+    seconds = interleaved({name: partial(counted, name) for name in calls}, rounds)
+    each = {name: [s / tokens[name] for s in seconds[name]] for name in calls}
+    return [
+        {
+            "way": name,
+            "tokens a second": 1 / Quartiles.of(each[name]).median,
+            "of bare vLLM's (%)": 100 * ratios(each[BARE], each[name]).median,
+        }
+        for name in calls
+    ]
+
+
+def _tokens(groups) -> int:
+    return sum(len(completion.tokens) for group in groups for completion in group)
 
 
 @torch.inference_mode()

@@ -16,7 +16,7 @@ from pcqc.cases.chat import ChatFormat
 TESTS = Path(__file__).parent
 SHARED = TESTS.parents[1] / "shared"  # the paper's source and the published cases, beside the clone
 # They import vLLM or TRL, which takes seconds: side by side, so that one worker does it for all.
-HEAVY = ("test_vllm", "test_gpu_path", "test_benchmarks", "test_trl_trainer")
+HEAVY = ("test_vllm", "test_gpu_path", "test_benchmarks", "test_gpu_benchmarks", "test_trl_trainer")
 
 torch.set_num_threads(1)
 gc.disable()  # until all modules are imported: it would walk what is loaded again and again
