@@ -64,7 +64,7 @@ def install(source: Pretrained, folder: Path) -> str:
     if kind not in CONFIG_MAPPING:
         raise UserError(
             f"{path}/config.json: not a model that can be loaded: transformers knows no "
-            f"model_type '{kind}'; name another one in the study's 'models'"
+            f"model_type '{one_line(str(kind))}'; name another one in the study's 'models'"
         )
     _check_weights(path, files)
 
