@@ -52,10 +52,10 @@ class Sizes:
         continuations: how many each candidate gets.
     """
 
-    groups: int = 1000
-    cases: int = 300
+    groups: int = 1250
+    cases: int = 400
     candidates: int = 4
-    continued: int = 102
+    continued: int = 128
     continuations: int = 4
 
 
@@ -75,7 +75,7 @@ def record_run(
         What was written, a line.
 
     Raises:
-        UserError: a run is not trained, has one checkpoint, or is of another world.
+        UserError: a run is not trained, or is of another world.
     """
     tasks = {method: latest_task(study, "train", method, run) for method in methods}
     task = tasks[methods[0]]
@@ -103,14 +103,13 @@ def record_run(
 
 
 def _first_and_last(method: str, task: Task) -> dict[str, Weights]:
-    """A policy's name -> its weights, of a run's first and last checkpoint."""
-    checkpoints = read_manifest(task.folder)["checkpoints"]
-    if len(checkpoints) < 2:
-        raise UserError(f"{task.folder}: one checkpoint; a bundle needs an early and a late one")
-    both, dtype = {"early": checkpoints[0], "late": checkpoints[-1]}, task.settings.dtypes["actor"]
+    """A policy's name -> its weights, of a run's first and last checkpoint; of one, the last."""
+    checkpoints, dtype = read_manifest(task.folder)["checkpoints"], task.settings.dtypes["actor"]
+    kept = {"early": checkpoints[0], "late": checkpoints[-1]}
     return {
         f"{method}_{when}": weights_of(task.folder / entry["path"], dtype)
-        for when, entry in both.items()
+        for when, entry in kept.items()
+        if when == "late" or len(checkpoints) > 1
     }
 
 
