@@ -51,7 +51,7 @@ def few(states):
 def test_the_bundle_is_what_its_card_says(states):
     card = PUBLISHED.with_suffix(".md").read_text(encoding="utf-8")
     assert PUBLISHED.stat().st_size < 10e6
-    counts = dict.fromkeys(("shared_sft", "pcqc_early", "pcqc_late"), 0)
+    counts = dict.fromkeys(("shared_sft", "pcqc_early", "pcqc_late", "grpo_late"), 0)
     for state in states:
         counts[state.row["policy"]] += 1
     for name, count in counts.items():
