@@ -23,7 +23,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from transformers import AttentionInterface, AttentionMaskInterface, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    LlamaConfig,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from pcqc.training.batching import Padded, TokenModel
 from pcqc_gpu.planning.architecture import KNOWN, Architecture
@@ -100,9 +106,10 @@ AttentionInterface.register(_ATTENTION, _attend)
 AttentionMaskInterface.register(_ATTENTION, lambda *_, **__: None)
 
 
-def config_of(shape: Architecture, **more) -> Qwen3Config:
+def config_of(shape: Architecture, **more) -> Qwen3Config | LlamaConfig:
     """The transformers configuration of a shape; `more` are further settings of it."""
-    return Qwen3Config(
+    kind = Qwen3Config if shape.head_norms else LlamaConfig
+    return kind(
         vocab_size=shape.vocabulary,
         hidden_size=shape.width,
         intermediate_size=shape.hidden,

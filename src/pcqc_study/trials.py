@@ -108,7 +108,7 @@ def read_archive(path: Path = ARCHIVE) -> list[Outcome]:
 
 
 def _outcome(row: dict[str, str]) -> Outcome:
-    """A row of the archive; KeyError, ValueError or AttributeError where it is none."""
+    """A row of the archive; KeyError, TypeError, ValueError or AttributeError otherwise."""
     study, method, settings, base, run = (row[name] for name in COLUMNS[:5])
     percents = tuple(map(float, row["accuracies"].split()))
     if not percents:

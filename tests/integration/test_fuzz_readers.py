@@ -103,7 +103,9 @@ TRIALS = f"{','.join(COLUMNS)}\nclinic,pcqc,beta=1,1,A,61 62.5,4.5,640\n".encode
 @fuzzed
 def test_an_archive_of_trials(place, data):
     with in_words():
-        read_archive(place("trials.csv", data.draw(damaged_bytes(TRIALS))))
+        for outcome in read_archive(place("trials.csv", data.draw(damaged_bytes(TRIALS)))):
+            assert outcome.accuracies
+            assert isinstance(outcome.trajectories, int)
 
 
 STUDY = (ROOT / "config" / "studies" / "clinic.yaml").read_bytes()
@@ -114,7 +116,8 @@ AS_JSON = json.dumps(yaml.safe_load(STUDY)).encode()
 @given(data=st.data())
 def test_a_study(place, data):
     with in_words():
-        load_study(place("mine.yaml", data.draw(damaged_json(AS_JSON) | damaged_bytes(STUDY))))
+        path = place("mine.yaml", data.draw(damaged_json(AS_JSON) | damaged_bytes(STUDY)))
+        assert load_study(path).name == "mine"
 
 
 MANIFEST = {
@@ -129,7 +132,8 @@ MANIFEST = {
 def test_a_manifest(place, data):
     content = data.draw(damaged_json(json.dumps(MANIFEST).encode()))
     with in_words():
-        read_manifest(place("manifest.json", content).parent)
+        manifest = read_manifest(place("manifest.json", content).parent)
+        assert manifest["files"].keys() <= json.loads(content)["files"].keys()
 
 
 def tar_of(files):
@@ -206,8 +210,8 @@ def test_a_model(name, tmp_path_factory):
 
 
 SERVED = {
-    "tokens": (None, [completion([5, 6, 2])[1]]),
-    "chat": ("m", [chat("Yes, for days.")[1]]),
+    "tokens": (None, completion([5, 6, 2])[1]),
+    "chat": ("m", chat("Yes, for days.")[1]),
 }
 
 
@@ -215,9 +219,9 @@ SERVED = {
 @fuzzed
 def test_a_served_answer(serve_all, kind, data):
     """A completion of what was asked for, or a failure that says what is wrong."""
-    model, replies = SERVED[kind]
+    model, reply = SERVED[kind]
     engine, stub = serve_all(model)
-    content = data.draw(damaged_json(replies[0].encode()))
+    content = data.draw(damaged_json(reply.encode()))
     stub.reply = lambda body, attempt: (200, content.decode("utf-8", "replace"))
     prompt = Text().ask("Any cough?") if model else (1, 2, 3)
     with in_words():

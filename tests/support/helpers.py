@@ -14,7 +14,7 @@ import torch
 from scripted_engine import ScriptedEngine
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch.distributed import HashStore
-from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
@@ -25,7 +25,6 @@ from pcqc.seeds import stream
 from pcqc_base.settings import Decoding, Protocol
 from pcqc_base.system.processes import Processes
 from pcqc_clinic.tokenizer import CHAT_TEMPLATE, SPECIAL, THINKING
-from pcqc_gpu.planning.architecture import Architecture
 
 INSTRUCTION = "Ask or answer."
 WORDS = ("Question:", "Final Answer:", " cough", " fever", " any", " A", " B", " C", " D")
@@ -92,22 +91,6 @@ def tiny_model(seed: int = 0, vocabulary: int = 120, **changes) -> Qwen3ForCausa
     }
     config = Qwen3Config(vocab_size=vocabulary, **{**settings, **changes})
     return Qwen3ForCausalLM(config).eval()
-
-
-def config_of(shape: Architecture, **more) -> Qwen3Config | LlamaConfig:
-    """The transformers configuration of a planned shape; `more` are further settings of it."""
-    kind = Qwen3Config if shape.head_norms else LlamaConfig
-    return kind(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.width,
-        intermediate_size=shape.hidden,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-        tie_word_embeddings=shape.tied,
-        **more,
-    )
 
 
 @torch.no_grad()

@@ -6,10 +6,10 @@ from contextlib import nullcontext
 import pytest
 import torch
 from eager_blocks import eager_blocks
-from helpers import config_of
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import DynamicCache, LlamaForCausalLM, Qwen3ForCausalLM
 
+from benchmarks.kernels import config_of
 from pcqc.training.tree_attention import take_trees, tree_mask
 from pcqc_base.errors import UserError
 from pcqc_base.settings import Pretrained

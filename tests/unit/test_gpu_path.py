@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import changed, config_of
+from helpers import changed
 
+from benchmarks.kernels import config_of
 from pcqc.determinism import single_threaded
 from pcqc.jobs import make_roles as setup
 from pcqc.jobs.make_roles import Weights, make_engine

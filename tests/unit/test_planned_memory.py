@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 from eager_blocks import eager_blocks
-from helpers import changed, config_of
+from helpers import changed
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention.flex_attention import BlockMask
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM
 
+from benchmarks.kernels import config_of
 from pcqc.training.batching import Padded, SelectedTokens, TokenModel
 from pcqc.training.kl import kl_estimate
 from pcqc.training.policy_loss import Clip, clipped_policy_loss

@@ -4,15 +4,17 @@ No trained policy is asked: a state follows questions at random, candidates are 
 and the scorer is the exact posterior. So what a credit loses here, it loses by its definition.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from clinic_env.v2 import NAMES, CaseValues, ClinicEnv, World
 from credit_lab.bench.bundle import each_executed
 from credit_lab.bench.score import MEASURES, executed_alone
-from turn_credit import CREDITS, Credit
+from turn_credit import CREDITS, Credit, Group
 from turn_credit.probes import behaviour
 from turn_credit.ranking import Estimate, differing, over_clusters
 
@@ -78,39 +80,29 @@ def _choice(world: World, known: CaseValues, rng: np.random.Generator) -> Choice
     )
 
 
-def readable(credits: Sequence[Credit]) -> list[Credit]:
+def readable(credits: Iterable[Credit]) -> list[Credit]:
     """Those that read nothing but what the exact posterior gives."""
     return [c for c in credits if c.of == "questions" and set(behaviour(c).reads) <= READ]
 
 
-def measured(credit: Credit | None, asked: Sequence[Choice], exact: bool = False) -> list[Estimate]:
+def groups_of(asked: Sequence[Choice]) -> list[list[Group]]:
+    """Of each draw a group at every state; Q* stands in place of continuations, for controls."""
+    return [
+        [each_executed(c.utilities[draw], c.baselines[draw], c.expected, c.q_star) for c in asked]
+        for draw in range(DRAWS)
+    ]
+
+
+def measured(credits: ArrayLike, asked: Sequence[Choice]) -> list[Estimate]:
     """Rank correlation with Q*, and the favourite's regret in points.
 
     Args:
-        credit: of questions; None for the value as the last question.
+        credits: float [draws, states, K].
         asked: the states.
-        exact: feed it Q* in place of continuations' rewards: a control of the bench itself.
     """
-    kept = [choice for choice in asked if differing(choice.q_star)]
-    values = np.array([choice.q_star for choice in kept])
-    if credit is None:
-        credits = np.array([[choice.last for choice in kept]])
-    else:
-        groups = (
-            [
-                each_executed(
-                    choice.utilities[draw],
-                    choice.baselines[draw],
-                    choice.expected,
-                    choice.q_star if exact else None,
-                )
-                for choice in kept
-            ]
-            for draw in range(DRAWS)
-        )
-        credits = np.array([executed_alone(credit, of_draw) for of_draw in groups])
+    values = np.array([choice.q_star for choice in asked])
     return [
-        over_clusters(measure(credits, values).mean(axis=0), np.arange(len(kept)))
+        over_clusters(measure(np.asarray(credits), values).mean(axis=0), np.arange(len(asked)))
         for measure in MEASURES.values()
     ]
 
@@ -121,16 +113,17 @@ def every_world(
     """World -> states whose candidates differ; and title of a credit -> `measured` in each world.
 
     Args:
-        controls: credits of questions that are fed Q*.
+        controls: of questions; they read Q*.
         cases: of each world.
     """
-    asked = {name: choices(name, cases) for name in NAMES}
-    every: list[tuple[str, Credit | None, bool]] = [(LAST, None, False)]
-    every += [(credit.title, credit, False) for credit in readable(list(CREDITS.values()))]
-    every += [(c.title, c, True) for c in controls if c.of == "questions"]
-    known = {
-        title: [measured(credit, states, exact) for states in asked.values()]
-        for title, credit, exact in every
-    }
-    counts = [rank.count for rank, _ in known[LAST]]
-    return dict(zip(NAMES, counts, strict=True)), known
+    counts: dict[str, int] = {}
+    known: dict[str, list[list[Estimate]]] = defaultdict(list)
+    credits = [*readable(CREDITS.values()), *(c for c in controls if c.of == "questions")]
+    for name in NAMES:
+        asked = [choice for choice in choices(name, cases) if differing(choice.q_star)]
+        counts[name], groups = len(asked), groups_of(asked)
+        known[LAST].append(measured([[choice.last for choice in asked]], asked))
+        for credit in credits:
+            drawn = [executed_alone(credit, of_draw) for of_draw in groups]
+            known[credit.title].append(measured(drawn, asked))
+    return counts, dict(known)
