@@ -76,11 +76,9 @@ def archive(study, bundled) -> None:
 def tune(study, archive) -> None:
     """Say what a study's trials of settings found, and write the next ones."""
     from pcqc_study.trials import read_archive, write_archive
-    from pcqc_study.tuning import Trials, load_tuning
+    from pcqc_study.tuning import load_tuning, trials_here
 
-    tuning, archived = load_tuning(), read_archive()
-    here = Trials(study, tuning, archived).read()
-    trials = Trials(study, tuning, [*archived, *here])
+    trials = trials_here(study, load_tuning(), read_archive())
     show("\n".join(trials.told()))
     if archive:
         from analysis.tables.tuning import write_page

@@ -5,6 +5,8 @@
 
 import re
 
+from pygments.lexers import TextLexer
+
 project = html_title = "PCQC"
 root_doc = "README"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -26,8 +28,8 @@ html_show_copyright = False
 contents = {
     "Start": "docs/first-run docs/site/clinic-full docs/read-a-run docs/clinic docs/README "
     "docs/glossary docs/troubleshooting",
-    "Studies": "docs/own-cases docs/real-study docs/templates docs/data docs/plan docs/engines "
-    "docs/deepspeed docs/clusters docs/benchmarks benchmarks/nodes",
+    "Studies": "docs/own-cases docs/real-study docs/real-cpu docs/templates docs/data docs/plan "
+    "docs/engines docs/gpu docs/deepspeed docs/clusters docs/benchmarks benchmarks/nodes",
     "Method": "docs/equations docs/deviations docs/tuning docs/analysis docs/atpo docs/credits "
     "docs/map",
     "Findings": "src/pcqc_clinic/lost_points src/pcqc_clinic/learning_rates "
@@ -59,6 +61,7 @@ def as_fields(app, what, name, obj, options, lines):
 
 
 def setup(app):
+    app.add_lexer("mermaid", TextLexer)  # the repository's host draws these graphs
     app.add_config_value("contents", {}, "env")  # a change of them builds all pages anew
     app.connect("source-read", add_contents)
     app.connect("autodoc-process-docstring", as_fields)

@@ -204,45 +204,54 @@ class Trials:
         return [*lines, *self.at_the_edge(), *self.contradictions()]
 
     def write_studies(self) -> list[Path]:
-        """Write the file of each base model's trials; those that have any."""
-        files: dict[str, dict[str, Any]] = {member.name: {} for member in self.members}
-        for method in self.methods:
-            for trial in self.of(method):
-                changes = {**self.start(method), **trial.changes}
-                entry = entry_of(self.study, method, changes, trial.settings)
-                for base in self.bases(method):
-                    files[base][trial.name] = {**entry, "runs": list(self.tried.runs)}
+        """Write the file of each base model that lacks runs of trials: a study of those alone."""
+        files: dict[str, dict[str, Any]] = {}
+        for trial, base, run in self.missing():
+            entries = files.setdefault(base, {})
+            if trial.name not in entries:
+                changes = {**self.start(trial.method), **trial.changes}
+                entry = entry_of(self.study, trial.method, changes, trial.settings)
+                entries[trial.name] = {**entry, "runs": []}
+            entries[trial.name]["runs"].append(run)
         methods, first = self.study.methods, next(iter(self.tried.runs))
         others: dict[str, Any] = {n: {"runs": []} for n, m in methods.items() if m.kind == "rl"}
         others[START] = {"runs": [first]}
         paths = []
         for base, entries in files.items():
-            if entries:
-                given = {
-                    "like": base,
-                    "title": f"Trials of {base}",
-                    "replicates": [],
-                    "continuation": None,
-                    "runs": self.tried.runs,
-                    "methods": {**others, **entries},
-                }
-                paths.append(trials_file(base))
-                write_atomic(paths[-1], yaml.safe_dump(given, sort_keys=False, allow_unicode=True))
+            given = {
+                "like": base,
+                "title": f"Trials of {base}",
+                "replicates": [],
+                "continuation": None,
+                "runs": self.tried.runs,
+                "methods": {**others, **entries},
+            }
+            paths.append(trials_file(base))
+            write_atomic(paths[-1], yaml.safe_dump(given, sort_keys=False, allow_unicode=True))
         return paths
 
     def read(self) -> list[Outcome]:
-        """Outcomes of the trials that are trained on this machine, by today's fingerprints."""
+        """Outcomes of the missing runs that this machine has, by today's fingerprints."""
+        studies = {path.stem.removesuffix("-trials"): path for path in self.write_studies()}
+        jobs = {base: Jobs(load_study(path)) for base, path in studies.items()}
         outcomes = []
-        for path in self.write_studies():
-            trials = load_study(path)
-            jobs, base = Jobs(trials), path.stem.removesuffix("-trials")
-            for method in self.methods:
-                for trial in self.of(method) if base in self.bases(method) else ():
-                    for run in self.tried.runs:
-                        job = jobs.job("train", trial.name, run)
-                        if job.manifest.exists():
-                            outcomes.append(_outcome(self.study, trial, base, run, job.path))
+        for trial, base, run in self.missing():
+            job = jobs[base].job("train", trial.name, run)
+            if job.manifest.exists():
+                outcomes.append(_outcome(self.study, trial, base, run, job.path))
         return outcomes
+
+
+def trials_here(study: Study, tuning: Tuning, archived: Iterable[Outcome]) -> Trials:
+    """The trials of a study with the archived outcomes and this machine's.
+
+    What is read may make further trials due, some of which may be here as well. So it is read until
+    nothing is new, and the files that are left say what is missing.
+    """
+    trials = Trials(study, tuning, archived)
+    while here := trials.read():
+        trials = Trials(study, tuning, [*trials.known, *here])
+    return trials
 
 
 def trials_file(base: str) -> Path:

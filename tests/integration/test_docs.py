@@ -1,6 +1,6 @@
 """Settings that README and docs show are accepted; the index names every page.
 
-`make site` checks links and contents.
+`make site` also checks links.
 """
 
 import dataclasses
@@ -46,7 +46,9 @@ def test_the_method_of_the_docs_is_its_model_but_for_what_it_names(tmp_path, mon
         assert study.method(name) == dataclasses.replace(model, **changes) != model
 
 
-def test_the_index_names_every_page():
+def test_the_index_and_the_contents_of_the_site_name_every_page():
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert pages <= set(re.findall(r"\]\(([\w-]+\.md)", index))
+    contents = (ROOT / "docs" / "site" / "conf.py").read_text(encoding="utf-8")
+    assert pages <= {f"{name}.md" for name in re.findall(r"\bdocs/([\w-]+)", contents)}

@@ -14,7 +14,7 @@ from pcqc_study.cli import main
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import load_study
 from pcqc_study.trials import RATE, Outcome, Trial, read_archive, value_of, write_archive
-from pcqc_study.tuning import Trials, Tried, Tuning, load_tuning, trials_file
+from pcqc_study.tuning import Trials, Tried, Tuning, load_tuning, trials_file, trials_here
 
 PROTOCOL = load_tuning()
 CLINIC = load_study("clinic")
@@ -167,14 +167,18 @@ def test_a_trial_is_trained_as_reported_runs_are_but_for_what_it_tries(tmp_path,
             assert own.role == "ablation"
 
 
+def finish_trial(path, name, run, *accuracies):
+    """A finished training of a trials' study with these accuracies at its checkpoints."""
+    checkpoints = [{"validation": {"accuracy": a, "turns": 4.5}} for a in accuracies]
+    entries = {"checkpoints": checkpoints, "totals": {"trajectories": 1152}}
+    finish_job(load_study(path), "train", name, run, entries=entries)
+
+
 def test_outcomes_are_read_from_finished_trainings(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     trials = Trials(CLINIC, PROTOCOL, [])
     (path,) = trials.write_studies()
-    numbers = ({"accuracy": 0.5, "turns": 5.0}, {"accuracy": 0.625, "turns": 4.5})
-    checkpoints = [{"validation": each} for each in numbers]
-    entries = {"checkpoints": checkpoints, "totals": {"trajectories": 1152}}
-    finish_job(load_study(path), "train", "pcqc_learning_rate_0_0008", "U", entries=entries)
+    finish_trial(path, "pcqc_learning_rate_0_0008", "U", 0.5, 0.625)
     (read,) = trials.read()
     assert read == Outcome(
         "clinic", "pcqc", "rl.learning_rate=0.0008", "clinic", "U", (50.0, 62.5), 4.5, 1152
@@ -183,6 +187,31 @@ def test_outcomes_are_read_from_finished_trainings(tmp_path, monkeypatch, capsys
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "clinic: 1 of 72 runs of trials known"
     assert lines[-1].endswith(f"`snakemake --cores all trials --config study={path}`")
+
+
+def test_what_was_trained_here_or_elsewhere_decides_which_trials_are_left(tmp_path, monkeypatch):
+    """The grid of one method grows twice by runs that no archive has; the other's is archived."""
+    monkeypatch.chdir(tmp_path)
+    archived = known("grpo", {0.1: 70, 0.2: 80, 0.4: 75})
+    for rate, accuracy in {0.1: 0.7, 0.2: 0.8, 0.4: 0.85, 0.8: 0.9, 1.6: 0.6}.items():
+        left = trials_here(CLINIC, TUNING, archived)
+        assert (left.study, left.tuning) == (CLINIC, TUNING)
+        path = trials_file("clinic")
+        assert "grpo_learning_rate_0_1" not in load_study(path).methods
+        finish_trial(
+            path, f"atpo_learning_rate_{rate}".replace(".", "_"), "T", 0.2, accuracy, accuracy
+        )
+    trials = trials_here(CLINIC, TUNING, archived)
+    assert [t.changes[RATE] for t in trials.rates("atpo")] == pytest.approx(
+        [0.1, 0.2, 0.4, 0.8, 1.6]
+    )
+    assert {trial.settings for trial, *_ in trials.missing()} == {
+        "rl.learning_rate=0.8 tree.budget=32",
+        'rl.learning_rate=0.8 tree.advantage="return"',
+    }
+    names = load_study(trials_file("clinic")).methods
+    assert not {"atpo_learning_rate_0_8", "grpo_learning_rate_0_2"} & {*names}
+    assert "atpo_learning_rate_0_8_budget_32" in names
 
 
 def test_the_archive_holds_what_was_written_and_other_studies_stay(tmp_path):

@@ -96,7 +96,7 @@ def flat_advantages(
         terms, tokens: as of `token_advantages`.
 
     Returns:
-        float64 [sum of lengths], or a tensor; `np.split(flat, np.cumsum(lengths)[:-1])` are rows.
+        float64 [sum of lengths], or a tensor: the first row's tokens, then the second's, ...
 
     Raises:
         ValueError: see `token_advantages`.
