@@ -37,8 +37,11 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Of its entry in the trials' study."""
-        parts = [key.rpartition(".")[2] + f"_{value}" for key, value in self.changes.items()]
+        """Of its entry in the trials' study: `atpo_0_0004_budget_32`, the rate without its name."""
+        parts = [
+            str(value) if key == RATE else f"{key.rpartition('.')[2]}_{value}"
+            for key, value in self.changes.items()
+        ]
         return "_".join([self.method, *parts]).replace(".", "_").replace("-", "_")
 
 

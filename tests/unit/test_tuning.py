@@ -178,7 +178,7 @@ def test_outcomes_are_read_from_finished_trainings(tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     trials = Trials(CLINIC, PROTOCOL, [])
     (path,) = trials.write_studies()
-    finish_trial(path, "pcqc_learning_rate_0_0008", "U", 0.5, 0.625)
+    finish_trial(path, "pcqc_0_0008", "U", 0.5, 0.625)
     (read,) = trials.read()
     assert read == Outcome(
         "clinic", "pcqc", "rl.learning_rate=0.0008", "clinic", "U", (50.0, 62.5), 4.5, 1152
@@ -197,10 +197,8 @@ def test_what_was_trained_here_or_elsewhere_decides_which_trials_are_left(tmp_pa
         left = trials_here(CLINIC, TUNING, archived)
         assert (left.study, left.tuning) == (CLINIC, TUNING)
         path = trials_file("clinic")
-        assert "grpo_learning_rate_0_1" not in load_study(path).methods
-        finish_trial(
-            path, f"atpo_learning_rate_{rate}".replace(".", "_"), "T", 0.2, accuracy, accuracy
-        )
+        assert "grpo_0_1" not in load_study(path).methods
+        finish_trial(path, f"atpo_{rate}".replace(".", "_"), "T", 0.2, accuracy, accuracy)
     trials = trials_here(CLINIC, TUNING, archived)
     assert [t.changes[RATE] for t in trials.rates("atpo")] == pytest.approx(
         [0.1, 0.2, 0.4, 0.8, 1.6]
@@ -210,8 +208,8 @@ def test_what_was_trained_here_or_elsewhere_decides_which_trials_are_left(tmp_pa
         'rl.learning_rate=0.8 tree.advantage="return"',
     }
     names = load_study(trials_file("clinic")).methods
-    assert not {"atpo_learning_rate_0_8", "grpo_learning_rate_0_2"} & {*names}
-    assert "atpo_learning_rate_0_8_budget_32" in names
+    assert not {"atpo_0_8", "grpo_0_2"} & {*names}
+    assert "atpo_0_8_budget_32" in names
 
 
 def test_the_archive_holds_what_was_written_and_other_studies_stay(tmp_path):
@@ -252,5 +250,24 @@ def test_a_rate_that_another_setting_replaces_cannot_be_tuned():
 def test_settings_are_written_as_json():
     trial = Trial("atpo", {RATE: 0.0004, "tree.advantage": "return"})
     assert trial.settings == 'rl.learning_rate=0.0004 tree.advantage="return"'
-    assert trial.name == "atpo_learning_rate_0_0004_advantage_return"
+    assert trial.name == "atpo_0_0004_advantage_return"
     assert json.loads(trial.settings.split("=")[1].split()[0]) == 0.0004
+
+
+@pytest.mark.parametrize("name", PROTOCOL.studies)
+def test_every_trial_has_a_name_that_a_study_may_have(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = load_study(name)
+    rates = {m: dict(zip(PROTOCOL.rates, (70, 80, 75, 70), strict=True)) for m in study.methods}
+    bases = Trials(study, PROTOCOL, []).bases("grpo")
+    runs = [(base, run) for base in bases for run in PROTOCOL.studies[name].runs]
+    rows = [
+        o
+        for m, of in rates.items()
+        for b, r in runs
+        for o in known(m, of, base=b, run=r, study=name)
+    ]
+    trials = Trials(study, PROTOCOL, rows)
+    assert {trial.method for trial, *_ in trials.missing()} <= {"atpo", "atpo_backed_up"}
+    names = {n for path in trials.write_studies() for n in load_study(path).methods}
+    assert {trial.name for trial, *_ in trials.missing()} <= names
