@@ -51,8 +51,7 @@ def build(tuning: Tuning, known: Iterable[Outcome]) -> Table:
     count = in_words(tuning.checkpoints)
     caption = (
         f"Accuracy on the development benchmark, a mean over the last {count} checkpoints: of all "
-        "runs, then of each run on each base model. Bold: the settings "
-        "that a method is reported with."
+        "runs, then of each run on each base model. Bold: the best of a method."
         if rows
         else "No trial has been made yet."
     )
