@@ -232,10 +232,12 @@ class Trials:
 
     def read(self) -> list[Outcome]:
         """Outcomes of the missing runs that this machine has, by today's fingerprints."""
-        studies = {path.stem.removesuffix("-trials"): path for path in self.write_studies()}
-        jobs = {base: Jobs(load_study(path)) for base, path in studies.items()}
-        outcomes = []
-        for trial, base, run in self.missing():
+        self.write_studies()
+        missing, outcomes = list(self.missing()), []
+        jobs = {
+            b: Jobs(load_study(trials_file(b))) for b in dict.fromkeys(b for _, b, _ in missing)
+        }
+        for trial, base, run in missing:
             job = jobs[base].job("train", trial.name, run)
             if job.manifest.exists():
                 outcomes.append(_outcome(self.study, trial, base, run, job.path))
@@ -246,7 +248,7 @@ def trials_here(study: Study, tuning: Tuning, archived: Iterable[Outcome]) -> Tr
     """The trials of a study with the archived outcomes and this machine's.
 
     What is read may make further trials due, some of which may be here as well. So it is read until
-    nothing is new, and the files that are left say what is missing.
+    nothing is new. Then the files of the base models that lack runs have these alone.
     """
     trials = Trials(study, tuning, archived)
     while here := trials.read():

@@ -1,15 +1,17 @@
 """Trials of settings: which come next, what they choose, and what the reported studies take."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 from hand_made import finish_job
 
-from analysis.copied_tables import shown
+from analysis.copied_tables import excerpt, shown
 from analysis.formats import render
 from analysis.tables import tuning as table
 from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.cli import main
 from pcqc_study.graph import Jobs
 from pcqc_study.settings import load_study
@@ -198,7 +200,7 @@ def test_what_was_trained_here_or_elsewhere_decides_which_trials_are_left(tmp_pa
     archived = known("grpo", {0.1: 70, 0.2: 80, 0.4: 75})
     for rate, accuracy in {0.1: 0.7, 0.2: 0.8, 0.4: 0.85, 0.8: 0.9, 1.6: 0.6}.items():
         left = trials_here(CLINIC, TUNING, archived)
-        assert (left.study, left.tuning) == (CLINIC, TUNING)
+        assert ("atpo", rate) in {(t.method, t.changes[RATE]) for t, *_ in left.missing()}
         path = trials_file("clinic")
         assert "grpo_0_1" not in load_study(path).methods
         finish_trial(path, f"atpo_{rate}".replace(".", "_"), "T", 0.2, accuracy, accuracy)
@@ -243,6 +245,17 @@ def test_the_page_shows_what_is_archived():
     assert shown(table.PAGE, table.OWNER, "trials") == text
 
 
+def test_the_rows_of_atpos_page_are_those_of_the_archive():
+    trials = render("md", [table.build(PROTOCOL, read_archive())]).replace("**", "")
+    rows = excerpt(ROOT / "docs" / "atpo.md", table.OWNER, "trials").splitlines()[2:]
+    assert len(rows) == len(PROTOCOL.further["atpo"]["tree.advantage"])
+    for row in rows:
+        _, advantage, numbers = row.split("|", 2)
+        (name,) = re.findall(r"^ `(\w+)`", advantage)
+        settings = "" if name == "backed_up" else f' tree.advantage="{name}"'
+        assert f"rl.learning_rate=0.0002{settings} |{numbers}" in trials.replace("\\_", "_")
+
+
 def test_a_rate_that_another_setting_replaces_cannot_be_tuned():
     with pytest.raises(UserError, match=r"methods\.atpo\.tree\.actor_learning_rate stands in"):
         Trials(of_study(0.2, actor_learning_rate=0.1), TUNING, [])
@@ -261,14 +274,13 @@ def test_settings_are_written_as_json():
 def test_every_trial_has_a_name_that_a_study_may_have(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = load_study(name)
-    rates = {m: dict(zip(PROTOCOL.rates, (70, 80, 75, 70), strict=True)) for m in study.methods}
-    bases = Trials(study, PROTOCOL, []).bases("grpo")
-    runs = [(base, run) for base in bases for run in PROTOCOL.studies[name].runs]
+    accuracies = dict(zip(PROTOCOL.rates, (70, 80, 75, 70), strict=True))
     rows = [
-        o
-        for m, of in rates.items()
-        for b, r in runs
-        for o in known(m, of, base=b, run=r, study=name)
+        each
+        for method in study.methods
+        for base in Trials(study, PROTOCOL, []).bases("grpo")
+        for run in PROTOCOL.studies[name].runs
+        for each in known(method, accuracies, base=base, run=run, study=name)
     ]
     trials = Trials(study, PROTOCOL, rows)
     assert {trial.method for trial, *_ in trials.missing()} <= {"atpo", "atpo_backed_up"}
