@@ -80,19 +80,19 @@ def rates() -> list[float]:
         {name: study.rl_of(study.method(name)).learning_rate for name in study.methods}
         for study in (FULL, CLINIC)
     )
-    local = [only((full["executed_local"], full["pcqc"], full["same_state_q1"]))]
+    fast = [only((full["grpo"], full["executed_local"]))]
+    slow = [only((full["pcqc"], full["terminal_only"], full["same_state_q1"]))]
     own = [only((quick["grpo"], quick["pcqc"], quick["executed_local"]))]
     own.append(only((quick["terminal_only"], quick["same_state_q1"])))
-    atpo = [only((quick["atpo"], full["atpo_backed_up"]))]
-    return [full["grpo"], full["terminal_only"], *local, *own, *atpo]
+    return [*fast, *slow, full["atpo"], *own, quick["atpo"]]
 
 
 def clinics_atpo() -> list[int]:
-    """Budget, warm-up and the archive's, where the budget is twice GRPO's group."""
-    tree, archived = CLINIC.method("atpo").tree, FULL.method("atpo").tree
-    assert tree.budget == 2 * CLINIC.method("grpo").terminal_group
-    assert (tree.advantage, archived.advantage) == ("backed_up", "critic")
-    return [tree.budget, tree.critic_updates, archived.critic_updates]
+    """Budget, twice GRPO's group, and warm-up."""
+    quick, full = CLINIC.method("atpo").tree, FULL.method("atpo").tree
+    assert quick.budget == 2 * CLINIC.method("grpo").terminal_group
+    assert (quick.advantage, full.advantage) == ("backed_up", "return")
+    return [only((quick.budget, full.budget)), only((quick.critic_updates, full.critic_updates))]
 
 
 def consultations(study) -> int:

@@ -119,9 +119,6 @@ def test_what_a_study_reports_with_and_its_trials_do_not_choose_is_named():
 def test_no_reported_rate_stands_at_the_edge_of_its_grid(name):
     """Of the archived trials, once there are some."""
     trials = Trials(load_study(name), PROTOCOL, read_archive())
-    if name == "clinic-full":
-        assert [*trials.at_the_edge(), *trials.contradictions()]
-        pytest.xfail("its runs are older than its trials; make the study again with their choice")
     assert [*trials.at_the_edge(), *trials.contradictions()] == []
 
 
@@ -140,8 +137,7 @@ def test_every_method_has_as_many_rates_and_atpo_more_trials_than_any_other(name
 def test_every_method_that_a_study_reports_is_tuned(name):
     methods, tried = load_study(name).methods, PROTOCOL.studies[name]
     reported = {n for n, m in methods.items() if m.kind == "rl" and m.runs and not m.on_demand}
-    # `clinic-full` has the archive's ATPO yet, and tunes `atpo_backed_up`.
-    assert reported - {*tried.methods} <= ({"atpo"} if "atpo_backed_up" in methods else set())
+    assert reported <= {*tried.methods}
     peers = {n for n, m in methods.items() if m.role == "peer"}
     assert name == "clinic" or peers <= {*tried.on_first_base}
 
@@ -283,6 +279,6 @@ def test_every_trial_has_a_name_that_a_study_may_have(name, tmp_path, monkeypatc
         for each in known(method, accuracies, base=base, run=run, study=name)
     ]
     trials = Trials(study, PROTOCOL, rows)
-    assert {trial.method for trial, *_ in trials.missing()} <= {"atpo", "atpo_backed_up"}
+    assert {trial.method for trial, *_ in trials.missing()} == {"atpo"}
     names = {n for path in trials.write_studies() for n in load_study(path).methods}
     assert {trial.name for trial, *_ in trials.missing()} <= names
