@@ -117,8 +117,7 @@ class ChatFormat:
     ) -> list[tuple[list[int], list[int]]]:
         """(state, response) token ids of each assistant turn of a recorded conversation.
 
-        They are built turn by turn like a consultation, so SFT trains on the states that RL and
-        evaluation see.
+        They are built turn by turn like a consultation, so SFT trains on the states that RL sees.
         """
         state = self.encode(self.render(messages[:2]))
         turns = []

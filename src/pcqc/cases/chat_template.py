@@ -18,10 +18,8 @@ class ChatTemplate:
         tokenizer: one of transformers, with a chat template.
 
     Attributes:
-        before_answer, after_answer: its text from a response to the answer, and from there to where
-            the next response starts.
-        thought: what it writes at the end of a prompt to open a thought; empty where the model
-            opens it.
+        before_answer, after_answer: its text from a response to the answer, and on to the next.
+        thought: what it writes at the end of a prompt to open a thought; empty where it does not.
         no_thought: what closes that thought at once.
         rules_out: whether it closes a thought itself at the end of a prompt where thinking is off.
 

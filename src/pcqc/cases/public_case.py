@@ -1,8 +1,7 @@
 """The part of a case that the actor may see.
 
 It is what the paper grants the actor and the scorer (tab:pipeline_visibility): the initial
-information, the clinical question and its options. Neither the facts nor the answer can be reached
-from it.
+information, the clinical question and its options. No path leads from it to facts or answer.
 """
 
 from dataclasses import dataclass

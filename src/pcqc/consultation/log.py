@@ -1,7 +1,6 @@
 """A consultation's log of token ids, turn by turn; it only grows.
 
-What the actor sampled is what is trained: the sampled ids are kept, and never decoded and tokenised
-again.
+What the actor sampled is what is trained: its ids are kept, never decoded and tokenised again.
 """
 
 from collections.abc import Iterable

@@ -66,8 +66,7 @@ class Failure:
 
     Attributes:
         kind: no answer in time; no connection; a transient status (5xx, too many requests); a
-            request that the server refused (4xx), which is not retried; an answer that cannot be
-            read.
+            request that the server refused (4xx), which is not retried; an unreadable answer.
         message: details, on one line.
     """
 

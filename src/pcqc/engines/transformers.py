@@ -88,8 +88,7 @@ class TransformersEngine(Engine):
     def _alike(self, prompts: list[list[int]]) -> list[list[int]]:
         """Indices of the prompts, in groups with similar numbers of tokens not in the cache.
 
-        Most prompts have few such tokens; in a batch with a whole prompt they would be padded to
-        its length.
+        Most prompts have few such tokens; beside a whole prompt they would be padded to its length.
         """
         fresh = [len(prompt) - len(self.cache.match(prompt)) for prompt in prompts]
         groups: list[list[int]] = []

@@ -1,8 +1,7 @@
 """The continuation study (sec:results:credit_validity): does a question's utility predict success?
 
 Candidates are drawn, answered and scored at each case's initial state and stay fixed; then each of
-them is continued several times. A case whose candidates do not all ask a question is replaced by
-the next one.
+them is continued several times. Where one of them asks no question, the next case is taken.
 """
 
 from collections.abc import Iterator, Sequence

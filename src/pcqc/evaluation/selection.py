@@ -58,8 +58,7 @@ def levelled_off(accuracies: Sequence[float], after: int, points: float) -> bool
 
     Args:
         accuracies: update -> accuracy of its validation, a fraction; all so far.
-        after: how many checkpoints at the end are compared with all others; 0: a run never ends
-            early.
+        after: how many checkpoints at the end are compared with all others; 0: no run ends early.
         points: what the best of them must gain over the best before, in percentage points.
     """
     if not after or len(accuracies) <= after:

@@ -28,8 +28,7 @@ class QuestionGroup:
         utilities: u_i of every response [K]. Without a parsed question there is no new evidence and
             the scorer would read the very state O_t: the utility is b(O_t), the gain 0. Other
             judges value such a response by what follows it.
-        credits: question credit of every response [K]; 0 before it is credited, and where it is not
-            trained on.
+        credits: of each response's question [K]; 0 before it is credited and where none is trained.
         spans: what is credited of every response beside its question; nothing in PCQC.
     """
 

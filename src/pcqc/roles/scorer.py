@@ -20,8 +20,7 @@ class Scorer:
     """s_phi of the paper: a frozen model's option probabilities (eq:scorer_option_probabilities).
 
     It sees initial information, question, options and answered questions (`scorer_prompt`), never
-    facts. It never learns which option is correct; the caller picks that entry from what it
-    returns.
+    facts. It never learns which option is correct; the caller picks that entry.
 
     Attributes:
         read_during_rollouts: log-probabilities of labels that were read before they are asked for;
@@ -71,8 +70,7 @@ class Reading:
     """Passes of a model, and how the log-probabilities of labels come of what they give.
 
     Attributes:
-        passes: one for each place at which labels differ; one in all where they differ in one
-            token.
+        passes: one for each place at which labels differ; one where they differ in one token.
         places: for each label its tokens, from the first that not all share: number of the pass,
             and place among the tokens that may come next there.
     """

@@ -146,8 +146,7 @@ class TokenModel(torch.nn.Module):
     def forward(self, padded: Padded) -> torch.Tensor:
         """Log-probabilities [selected] of the selected tokens, each given the tokens before it.
 
-        The output layer runs on the selected places alone: with a large vocabulary it takes most of
-        the memory.
+        The output layer runs on the selected places alone: logits would take most of the memory.
         """
         model: Any = self.model
         hidden = hidden_states(model.model, padded)[padded.rows, padded.parents]
