@@ -233,9 +233,6 @@ ARCHIVED = [
 # Of before `pcqc archive` took runs of commits alone: name -> SHA-256, until they are made again.
 EARLIER = {
     "clinic-expert.tar.xz": "3515a5213d5f81ba8672ae6618ffc6f368d451f725cce0d4602dfb271874f51c",
-    "clinic-full-2.tar.xz": "ad8cd22b81387cd3ba425a492cb17d29348af469de7f2ba981b66617bee15259",
-    "clinic-full-3.tar.xz": "9949f1137879e09db641e888e211dbe5ce670d0f6a2d130b3ec57c34dbfb9cfb",
-    "clinic-full.tar.xz": "e4820d3be617ca238b72bb525d03f272c387e7211bcff376f7b79d6b9a5c4b1f",
 }
 
 
