@@ -21,7 +21,7 @@ from analysis.tar_files import packed as tar_of
 from analysis.tar_files import unpack
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
-from pcqc_base.system.files import sha256_file, write_jsonl
+from pcqc_base.system.files import write_jsonl
 from pcqc_base.system.manifest import LEFT_OUT, MANIFEST, is_result, read_manifest
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.run_job import finish_restored, run_job
@@ -230,18 +230,9 @@ ARCHIVED = [
 ]
 
 
-# Of before `pcqc archive` took runs of commits alone: name -> SHA-256, until they are made again.
-EARLIER = {
-    "clinic-expert.tar.xz": "3515a5213d5f81ba8672ae6618ffc6f368d451f725cce0d4602dfb271874f51c",
-}
-
-
 @pytest.mark.parametrize("path", ARCHIVED)
 def test_each_archived_run_is_of_a_commit_of_this_repository(path, tmp_path):
     """So its code can be checked out; git is asked."""
-    if EARLIER.get(path.name) == sha256_file(path):
-        pytest.xfail("its runs were made from changes that no commit has; archive the study again")
-    assert path.name not in EARLIER, "it was made again; take it out of EARLIER"
     unpack(path, tmp_path)
     manifests = [p for p in tmp_path.rglob(MANIFEST) if is_result(p.parent)]
     commits = {read_manifest(p.parent)["git_commit"] for p in manifests}
