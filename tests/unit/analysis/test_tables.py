@@ -133,7 +133,7 @@ def test_configuration_gives_atpo_its_own_optimization(collected):
     assert atpo.startswith(
         "learning rate 0.0001 of the actor and 0.001 of the critic, clip 0.2 below and 0.28 above"
     )
-    assert "advantage critic" in atpo
+    assert "advantage return" in atpo
 
 
 def test_configuration_gives_each_method_the_rate_that_it_has(collected):
