@@ -190,7 +190,8 @@ def read_review(path: Path, method: str, run: str) -> dict[tuple[str, int], dict
     decision counts as not reviewed.
 
     Raises:
-        UserError: an unreadable file; a line without a column, with another word, or given twice.
+        UserError: an unreadable file, a missing column, another word or a candidate twice; names
+            the line.
     """
     try:
         content = read_bytes(path).decode("utf-8-sig")  # as spreadsheets save it

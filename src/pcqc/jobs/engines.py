@@ -20,7 +20,8 @@ class Engines:
 
     Args:
         task: settings.
-        context: actor and patient; they get engines that count tokens (sharded: several processes).
+        context: actor and patient; they get engines that count tokens, in several processes
+            sharded ones.
         scorer: likewise; None where nothing is scored.
         policy: whose weights the actor's engine receives.
         cases: on whose prompts engine and learner are compared, if they are two.

@@ -7,7 +7,8 @@ correct option, compared with the other questions at the same state (eq:group_cr
 Trains on: GRPO's tokens and, weighed by `beta`, the question tokens of all candidates, or of the
 executed ones alone (`supervise`).
 
-`executed_local.py`, `c3.py` and `expected_answer.py` change the credit or what is compared.
+`executed_local.py`, `c3.py` and `expected_answer.py` change the credit or what questions are
+compared by.
 """
 
 from collections.abc import Sequence

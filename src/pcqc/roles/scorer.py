@@ -20,7 +20,8 @@ class Scorer:
     """s_phi of the paper: a frozen model's option probabilities (eq:scorer_option_probabilities).
 
     It sees initial information, question, options and answered questions (`scorer_prompt`), never
-    facts. It never learns which option is correct; the caller picks that entry.
+    facts. It never learns which option is correct; the caller picks that entry from what it
+    returns.
 
     Attributes:
         read_during_rollouts: log-probabilities of labels that were read before they are asked for;
