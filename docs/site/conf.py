@@ -32,8 +32,8 @@ contents = {
     "docs/engines docs/gpu docs/deepspeed docs/clusters docs/benchmarks benchmarks/nodes",
     "Method": "docs/equations docs/deviations docs/tuning docs/analysis docs/atpo docs/credits "
     "docs/map",
-    "Findings": "src/pcqc_clinic/lost_points src/pcqc_clinic/learning_rates "
-    "packages/pcqc_peers/stopping packages/pcqc_peers/newer_peers packages/pcqc_peers/repairs "
+    "Findings": "src/pcqc_clinic/lost_points packages/pcqc_peers/stopping "
+    "packages/pcqc_peers/newer_peers packages/pcqc_peers/repairs "
     "src/pcqc/methods/atpo/positions src/credit_lab/audit/dividing src/credit_lab/audit/stopping",
     "Code": "docs/architecture docs/add-a-method docs/add-a-table docs/add-a-metric "
     "docs/add-a-benchmark "

@@ -82,17 +82,16 @@ def rates() -> list[float]:
     )
     fast = [only((full["grpo"], full["executed_local"]))]
     slow = [only((full["pcqc"], full["terminal_only"], full["same_state_q1"]))]
-    own = [only((quick["grpo"], quick["pcqc"], quick["executed_local"]))]
-    own.append(only((quick["terminal_only"], quick["same_state_q1"])))
-    return [*fast, *slow, full["atpo"], *own, quick["atpo"]]
+    groups = ("grpo", "pcqc", "terminal_only", "executed_local", "same_state_q1")
+    return [*fast, *slow, full["atpo"], only(quick[name] for name in groups), quick["atpo"]]
 
 
 def clinics_atpo() -> list[int]:
-    """Budget, twice GRPO's group, and warm-up."""
+    """Budget, twice GRPO's group, and warm-up of either study."""
     quick, full = CLINIC.method("atpo").tree, FULL.method("atpo").tree
     assert quick.budget == 2 * CLINIC.method("grpo").terminal_group
     assert (quick.advantage, full.advantage) == ("backed_up", "return")
-    return [only((quick.budget, full.budget)), only((quick.critic_updates, full.critic_updates))]
+    return [only((quick.budget, full.budget)), full.critic_updates, quick.critic_updates]
 
 
 def consultations(study) -> int:

@@ -164,6 +164,10 @@ def test_a_trial_is_trained_as_reported_runs_are_but_for_what_it_tries(tmp_path,
             assert value_of(study, trial.name, RATE) == told["rl"].pop("learning_rate")
             assert (told.pop("seed"), reported.pop("seed")) == (21, 1)
             reported["rl"].pop("learning_rate")
+            for setting in PROTOCOL.further.get(CLINIC.method(method).method, {}):
+                group, name = setting.split(".")
+                for settings in (told, reported):
+                    settings["method"][group].pop(name, None)
             assert told == reported
             assert own.role == "ablation"
 
@@ -177,6 +181,7 @@ def finish_trial(path, name, run, *accuracies):
 
 def test_outcomes_are_read_from_finished_trainings(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pcqc_study.trials.read_archive", lambda: [])
     trials = Trials(CLINIC, PROTOCOL, [])
     (path,) = trials.write_studies()
     finish_trial(path, "pcqc_0_0008", "U", 0.5, 0.625)
