@@ -33,6 +33,7 @@ from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.manifest import read_manifest
 from pcqc_gpu.engines.chat_server import Text
 from pcqc_study.settings import load_study
+from pcqc_study.settings.load import check_configurations
 from pcqc_study.trials import COLUMNS, read_archive
 
 MODEL = ROOT / "models" / "clinic-1" / "base"
@@ -197,8 +198,10 @@ def test_a_model(name, tmp_path_factory):
         folder = tmp_path_factory.mktemp("model")
         shutil.copytree(MODEL, folder / "given")
         (folder / "given" / name).write_bytes(data.draw(damaged))
+        source = Pretrained(str(folder / "given"))
         with in_words():
-            install(Pretrained(str(folder / "given")), folder / "base")
+            check_configurations([source])
+            install(source, folder / "base")
             tokenizer = load_tokenizer(folder / "base")
             chat_format = ChatFormat(tokenizer, INSTRUCTION, end_tokens(folder / "base"))
             tokens = chat_format.open(make_case(0).public)

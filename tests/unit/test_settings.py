@@ -124,6 +124,7 @@ continuation.early | 3 | no checkpoint at update 3; they are every rl.checkpoint
 continuation.run | Z | method 'pcqc' has no run 'Z'; give it that run, or name one that it has
 methods.grpo.runs | [Q] | no run 'Q'
 methods.grpo.runs | [A, A] | a run twice; name each once
+methods.grpo.runs | ["Q\\x1b[2J"] | no run 'Q\\x1b[2J'
 methods.pcqc.question_group | 1 | must be greater than or equal to 2, not 1
 methods.pcqc.method | pcqcc | No module named 'pcqc.methods.pcqcc'); did you mean 'pcqc'?
 methods.pcqc.method | 3 | must name a module of pcqc.methods
@@ -145,6 +146,7 @@ def test_a_wrong_setting_is_one_line_with_file_line_and_remedy(write, setting, v
         load_study(path)
     message = str(refused.value)
     assert words in message
+    assert message.isprintable()
     assert "secret" not in message.replace("secrets", "")
     file, line, place = re.fullmatch(r"(.+\.yaml):(\d+): (?:([\w.\[\]-]+): )?.+", message).groups()
     assert file in (str(path), "config/methods.yaml")
@@ -159,6 +161,13 @@ def test_a_methods_error_names_the_file_in_which_the_setting_stands(load):
         load({"methods.vineppo.continuations": 0})
     with pytest.raises(UserError, match=r"config/methods.yaml:\d+: shared_sft.runs: no run 'A'"):
         load({"runs": {"Q": 1}})
+
+
+def test_a_local_model_whose_configuration_names_no_architecture_is_refused(load, tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": ["qwen3"]}')
+    with pytest.raises(UserError, match=f"{config}: model_type: .*; name another model"):
+        load({"models.actor": {"source": str(tmp_path)}})
 
 
 def test_what_the_continuation_starts_from_has_a_run(load):

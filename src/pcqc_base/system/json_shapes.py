@@ -27,6 +27,12 @@ class FolderManifest(TypedDict):
     files: dict[str, str]
 
 
+class ModelConfig(TypedDict, total=False):
+    """`config.json` of a model: its architecture, as transformers calls it."""
+
+    model_type: str
+
+
 class GenerationConfig(TypedDict, total=False):
     """`generation_config.json` of a model: the tokens at which it ends a response."""
 

@@ -4,14 +4,17 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pcqc_base.errors import UserError, nearest
+from pcqc_base.settings import Pretrained
 from pcqc_base.settings.every_method import Method, method_class
 from pcqc_base.settings.training import Rl
 from pcqc_base.settings.types import Name
-from pcqc_base.system.checkout import ROOT
+from pcqc_base.system.checkout import ROOT, local_folder
+from pcqc_base.system.files import read_json
+from pcqc_base.system.json_shapes import ModelConfig
 from pcqc_study.settings.consistency import contradictions
 from pcqc_study.settings.study import Study, known_tracker
 from pcqc_study.settings.yaml_reader import SettingsFile, build, read_settings
@@ -56,7 +59,19 @@ def load_study(name_or_path: str | Path) -> Study:
     study = _without_absent(study)
     for setting, problem in contradictions(study):
         raise error(tuple(setting.split(".")), problem)
+    check_configurations(study.pretrained.values())
     return study
+
+
+def check_configurations(sources: Iterable[Pretrained]) -> None:
+    """Raise UserError where a local model's `config.json` cannot name its architecture.
+
+    What else a configuration says is checked by the job that copies the model.
+    """
+    for source in sources:
+        path = local_folder(source.source) / "config.json"
+        if path.is_file():
+            read_json(path, ModelConfig, "name another model")
 
 
 def _within(error: Callable[[tuple, str], UserError], *group: str) -> Callable:

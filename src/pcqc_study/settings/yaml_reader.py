@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pydantic
 import yaml
 
-from pcqc_base.errors import UserError, nearest
+from pcqc_base.errors import UserError, nearest, printable
 
 T = TypeVar("T")
 
@@ -103,8 +103,9 @@ class SettingsFile:
         return len(place), line
 
     def error(self, place: tuple, problem: str) -> UserError:
-        """`FILE:LINE: PLACE: PROBLEM`."""
+        """`FILE:LINE: PLACE: PROBLEM`; a problem may quote what the file says."""
         parts = "".join(f"[{p}]" if isinstance(p, int) else f".{_plain(p)}" for p in place)
+        problem = printable(problem, keep="")
         return UserError(f"{self.path}:{self.find(place)[1]}: {parts[1:]}: {problem}")
 
 
