@@ -2,6 +2,7 @@
 
 import ast
 import re
+import unicodedata
 from typing import NamedTuple
 
 from pcqc.cases.sft_rows import SftRow
@@ -30,7 +31,7 @@ def read(row: dict) -> Row:
         return Row(match[1], match[2], options, truth["answer"], truth["answer_info"], facts)
     question, options = row["question"], row["options"]
     if "case_id" in row:
-        initial, label = row["initial"] if row["initial"].strip() else "", row["answer"]
+        initial, label = row["initial"] if shows(row["initial"]) else "", row["answer"]
         return Row(initial, question, options, label, options[label], row["facts"])
     facts = as_lines(row["atomic_facts"] if "atomic_facts" in row else row["facts"])
     initial = row.get("initial_info") or next(iter(as_lines(row["context"])), "")
@@ -58,6 +59,13 @@ def seen(text: str) -> str:
     """What a reader sees of a text: no characters that show nothing, no case, single spaces."""
     shown = "".join(each for each in text if each.isprintable() or each.isspace())
     return " ".join(shown.split()).casefold()
+
+
+def shows(text: str) -> bool:
+    """Whether a reader sees anything of a text; a mark or a control character alone is nothing."""
+    kept = [c for c in text if c.isalnum() or unicodedata.category(c)[0] in "PS"]
+    names = [unicodedata.name(c, "") for c in kept]
+    return not all(re.search("HANGUL.*FILLER|BRAILLE PATTERN BLANK", name) for name in names)
 
 
 def as_lines(value):
