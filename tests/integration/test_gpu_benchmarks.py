@@ -37,6 +37,7 @@ def tables_of(name, folder, *options) -> dict[str, list[dict]]:
     return read_json(folder / "results" / f"{name}.json")["tables"]
 
 
+@pytest.mark.slow  # `test_tree_learner.py` has the same comparison
 def test_the_learner_alone_on_a_cpu(tmp_path):
     """The tiny size in fp32, with DeepSpeed: trees are sequences, and each kind has its rows."""
     tables = tables_of("learner", tmp_path, "--rounds", "1")

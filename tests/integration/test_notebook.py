@@ -3,6 +3,7 @@
 import json
 
 import notebook
+import pytest
 
 from analysis.bundle import restore
 from pcqc_base.system.checkout import ROOT
@@ -11,6 +12,7 @@ from pcqc_study.settings import load_study
 PAGE = ROOT / "examples" / "look_at_a_run.ipynb"
 
 
+@pytest.mark.slow  # `test_finished_runs.py` has what its cells call
 def test_the_notebook_runs_on_the_restored_archive_and_prints_what_is_stored(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     restore(load_study("clinic-full"))

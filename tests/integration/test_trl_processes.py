@@ -25,6 +25,7 @@ def written(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow  # it starts processes; `test_trl_trainer.py` has the gradient of one
 @pytest.mark.parametrize(("layout", "split"), PAIRS)
 def test_two_processes_have_the_gradient_of_one(written, layout, split):
     own = by_hand(batch(layout, split))

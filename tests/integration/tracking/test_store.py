@@ -55,6 +55,7 @@ def mirror_one(study, method):
     mirror(study, method, "A")
 
 
+@pytest.mark.slow  # many processes; one that is killed is repeated below
 def test_concurrent_preparations_and_mirrors_lose_nothing(study):
     methods = ["grpo", "pcqc", "terminal_only"]
     write_study(study, methods, runs="A", updates=20)

@@ -107,6 +107,7 @@ def test_every_run_is_there_with_the_checkpoint_that_was_chosen_alone(mini, bund
         assert main([command, STUDY, "pcqc", "A"]) == 0
 
 
+@pytest.mark.slow  # it restores 200 results; `test_restored_study.py` has those of an archive
 def test_a_study_restored_into_an_empty_clone_is_done(mini, bundle, tmp_path):
     """Status, explain and a dry run say so, and MLflow's store there has its runs."""
     place = unstarted(mini, tmp_path / "clone")
@@ -123,6 +124,7 @@ def test_a_study_restored_into_an_empty_clone_is_done(mini, bundle, tmp_path):
     assert letters == (sum(map(len, RUNS.values())),)
 
 
+@pytest.mark.slow  # it trains; `test_kept_results.py` makes results again too
 def test_a_run_that_was_moved_away_and_made_again_is_bundled(copy, bundle):
     """The remedy for an altered result once ended in 'not what was collected', for ever."""
     folder = copy.results / "runs/pcqc/A"

@@ -25,6 +25,7 @@ def kill_when(place: Workplace, command: list[str], reached) -> None:
     kill(process)
 
 
+@pytest.mark.slow  # `test_jobs.py` kills trainings without the workflow
 def test_a_killed_training_goes_on_to_the_same_weights(mini, copy):
     shutil.rmtree(copy.results / "runs/pcqc/A")
     made = (mini.results / "runs/pcqc/A/latest").resolve()
@@ -99,6 +100,7 @@ def test_a_worker_that_is_killed_is_named_and_how_to_go_on_is_said(copy):
     assert workflow.returncode == 1
 
 
+@pytest.mark.slow  # a worker that is killed ends so too
 def test_ctrl_c_ends_in_how_to_go_on(tmp_path):
     """A terminal sends it to the workflow and to its jobs, here while a model is pretrained."""
     place = Workplace(tmp_path / "place").cold()

@@ -152,6 +152,7 @@ def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
         assert sum(own[key] != whole[key] for key in whole) == 1
 
 
+@pytest.mark.slow  # it draws a report; `test_lost_points.py` counts the points
 def test_lost_points_are_those_of_the_evaluation_and_join_the_report(copy, monkeypatch):
     monkeypatch.chdir(copy.folder)
     study = load_study(STUDY)
