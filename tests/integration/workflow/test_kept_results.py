@@ -67,7 +67,7 @@ def test_a_log_that_cannot_be_written_decides_nothing(place, made):
     made()
 
 
-@pytest.mark.slow  # the tests below keep finished results in other ways
+@pytest.mark.slow  # the tests above keep finished results too
 def test_a_result_that_the_workflow_is_forced_to_make_again_stays(place, made):
     """Equal inputs give equal results: it is checked and marked anew, not made anew."""
     made()
