@@ -99,8 +99,9 @@ def describe_study(study: Study) -> "Experiment":
         # MLflow cannot change where artifacts are. All runs are mirrored again; those of the old
         # place are deleted as the interface does, so that `mlflow experiments restore` has them.
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-        client.rename_experiment(experiment.experiment_id, f"{study.name}, moved {when} UTC")
-        client.delete_experiment(experiment.experiment_id)
+        old = experiment.experiment_id  # tells apart what was moved twice within a second
+        client.rename_experiment(old, f"{study.name}, moved {when} UTC ({old})")
+        client.delete_experiment(old)
         experiment = None
     if experiment is None:
         folder = artifacts(study)
