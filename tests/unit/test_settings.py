@@ -170,6 +170,13 @@ def test_a_local_model_whose_configuration_names_no_architecture_is_refused(load
         load({"models.actor": {"source": str(tmp_path)}})
 
 
+def test_a_local_tokenizer_without_a_word_for_unknown_ones_is_refused(load, tmp_path):
+    tokenizer = tmp_path / "tokenizer.json"
+    tokenizer.write_text('{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "?"}}')
+    with pytest.raises(UserError, match=f"{tokenizer}: no word stands for unknown ones; name"):
+        load({"models.actor": {"source": str(tmp_path)}})
+
+
 def test_what_the_continuation_starts_from_has_a_run(load):
     with pytest.raises(UserError, match="'shared_sft' has no runs; give it one, or set reference"):
         load({"methods.shared_sft.runs": [], "continuation.reference": "shared_sft"})

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pcqc_base.errors import UserError, describe
+from pcqc_base.errors import UserError, describe, one_line
 from pcqc_base.system.locks import locked
 
 
@@ -172,7 +172,7 @@ def read_json(path: str | Path, shape: Any = None, remedy: str = "fix or remake 
             _adapter(shape).validate_python(value, strict=True)
         except ValidationError as problem:
             first = problem.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the whole"
+            where = one_line(".".join(map(str, first["loc"]))) or "the whole"
             raise UserError(f"{path}: {where}: {first['msg'].lower()}; {remedy}") from None
     return value
 

@@ -33,6 +33,19 @@ class ModelConfig(TypedDict, total=False):
     model_type: str
 
 
+class Words(TypedDict):
+    """The vocabulary of a tokenizer that has whole words."""
+
+    vocab: dict[str, int]
+    unk_token: str
+
+
+class WordTokenizer(TypedDict):
+    """`tokenizer.json` of such a tokenizer."""
+
+    model: Words
+
+
 class GenerationConfig(TypedDict, total=False):
     """`generation_config.json` of a model: the tokens at which it ends a response."""
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from pcqc_base.errors import UserError, nearest
 from pcqc_base.settings import Pretrained
@@ -14,7 +15,7 @@ from pcqc_base.settings.training import Rl
 from pcqc_base.settings.types import Name
 from pcqc_base.system.checkout import ROOT, local_folder
 from pcqc_base.system.files import read_json
-from pcqc_base.system.json_shapes import ModelConfig
+from pcqc_base.system.json_shapes import ModelConfig, WordTokenizer
 from pcqc_study.settings.consistency import contradictions
 from pcqc_study.settings.study import Study, known_tracker
 from pcqc_study.settings.yaml_reader import SettingsFile, build, read_settings
@@ -64,14 +65,26 @@ def load_study(name_or_path: str | Path) -> Study:
 
 
 def check_configurations(sources: Iterable[Pretrained]) -> None:
-    """Raise UserError where a local model's `config.json` cannot name its architecture.
+    """Refuse local models whose files other libraries would not refuse in words.
 
-    What else a configuration says is checked by the job that copies the model.
+    What else they say is checked by the job that copies the model.
+
+    Raises:
+        UserError: `config.json` cannot name an architecture, or `tokenizer.json` has whole words
+            and none for what it does not know.
     """
     for source in sources:
-        path = local_folder(source.source) / "config.json"
-        if path.is_file():
-            read_json(path, ModelConfig, "name another model")
+        folder, remedy = local_folder(source.source), "name another model"
+        if (config := folder / "config.json").is_file():
+            read_json(config, ModelConfig, remedy)
+        tokenizer = folder / "tokenizer.json"
+        if not (tokenizer.is_file() and b'"WordLevel"' in tokenizer.read_bytes()):
+            continue  # others have bytes or pieces, and are large
+        model = read_json(tokenizer, dict[str, Any], remedy).get("model")
+        if isinstance(model, dict) and model.get("type") == "WordLevel":
+            words = read_json(tokenizer, WordTokenizer, remedy)["model"]
+            if words["unk_token"] not in words["vocab"]:
+                raise UserError(f"{tokenizer}: no word stands for unknown ones; {remedy}")
 
 
 def _within(error: Callable[[tuple, str], UserError], *group: str) -> Callable:
