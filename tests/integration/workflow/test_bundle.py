@@ -107,7 +107,7 @@ def test_every_run_is_there_with_the_checkpoint_that_was_chosen_alone(mini, bund
         assert main([command, STUDY, "pcqc", "A"]) == 0
 
 
-@pytest.mark.slow  # it restores 200 results; `test_restored_study.py` has those of an archive
+@pytest.mark.slow  # it restores a whole study; `test_restored_study.py` has those of an archive
 def test_a_study_restored_into_an_empty_clone_is_done(mini, bundle, tmp_path):
     """Status, explain and a dry run say so, and MLflow's store there has its runs."""
     place = unstarted(mini, tmp_path / "clone")
