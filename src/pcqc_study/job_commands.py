@@ -10,6 +10,7 @@ from pcqc_base.system.machine import hold_to_avx2
 from pcqc_base.system.processes import leaving
 from pcqc_study.kinds import KINDS, Kind
 from pcqc_study.program import HELP, argument, option, pcqc, study_name
+from pcqc_study.warm import ask
 
 FINGERPRINT = option("--fingerprint DIGEST", "refuse to run with another than this one")
 # What some kinds have beside their arguments.
@@ -24,6 +25,8 @@ def _run(kind: Kind, study: str, fingerprint: str | None, **given: Any) -> None:
     Args:
         given: the job's arguments, and options of its kind.
     """
+    if kind.warm and (status := ask()) is not None:
+        raise click.exceptions.Exit(status)
     # Before torch is imported: threads that wait must not keep a core from other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")

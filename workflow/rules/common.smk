@@ -2,6 +2,7 @@
 
 import logging
 import os
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from pcqc_study.graph import Jobs, is_archived, log_path
 from pcqc_study.kinds import KINDS
 from pcqc_study.settings import load_study
 from pcqc_study.settings.replicates import replicates
+from pcqc_study.warm import ADDRESS
 from pcqc_base.errors import nearest
 from pcqc_base.system.locks import hold
 from pcqc_base.system.manifest import MARKER, accepted
@@ -108,6 +110,14 @@ onstart:
     except UserError as error:
         print(f"pcqc: error: {error}", file=sys.stderr, flush=True)
         os._exit(2)
+    # On this machine's processors jobs fork from a process that has imported torch; it ends once the
+    # pipe to it does, with this one.
+    if sys.platform == "linux" and not PLACED:
+        global WARM
+        os.environ[ADDRESS] = f"pcqc-{secrets.token_hex(16)}"
+        command = [sys.executable, "-m", "pcqc_study.warm", os.environ[ADDRESS]]
+        null = subprocess.DEVNULL
+        WARM = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null)
     # MLflow gets the curves of trainings while they run; it ends once the lock is free.
     made = [
         job

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LOST_POINTS_CASES = 100  # the first of the development benchmark; each is played in eight ways
 
 
-@kind("put the base model in place", "models/base", "pcqc.jobs.install_models")
+@kind("put the base model in place", "models/base", "pcqc.jobs.install_models", warm=True)
 def base(jobs: "Jobs") -> Given:
     study = jobs.study
     if study.models:
@@ -44,7 +44,7 @@ def sft(jobs: "Jobs") -> Given:
     return settings, inputs
 
 
-@kind("train {method}, run {run}", "runs", "pcqc.jobs.train", *RUN, shared_out=True)
+@kind("train {method}, run {run}", "runs", "pcqc.jobs.train", *RUN, shared_out=True, warm=True)
 def train(jobs: "Jobs", method: str, run: str) -> Given:
     study = jobs.study
     if not jobs.is_trained(method):
@@ -74,7 +74,14 @@ def select(jobs: "Jobs", method: str, run: str) -> Given:
     return settings, jobs.trained(method, run)
 
 
-@kind("evaluate {method}, run {run}", "evaluation", "pcqc.jobs.evaluate", *RUN, shared_out=True)
+@kind(
+    "evaluate {method}, run {run}",
+    "evaluation",
+    "pcqc.jobs.evaluate",
+    *RUN,
+    shared_out=True,
+    warm=True,
+)
 def evaluate(jobs: "Jobs", method: str, run: str) -> Given:
     study = jobs.study
     settings = Settings(
@@ -94,6 +101,7 @@ def evaluate(jobs: "Jobs", method: str, run: str) -> Given:
     *RUN,
     rule="continue_candidates",
     shared_out=True,
+    warm=True,
 )
 def continuation(jobs: "Jobs", method: str, run: str) -> Given:
     study, wanted = jobs.study, jobs.study.continuation
@@ -119,6 +127,7 @@ def continuation(jobs: "Jobs", method: str, run: str) -> Given:
     *RUN,
     rule="ground_answers",
     on_models=True,
+    warm=True,
 )
 def grounding(jobs: "Jobs", method: str, run: str) -> Given:
     study, wanted = jobs.study, jobs.study.continuation
@@ -148,6 +157,7 @@ def grounding(jobs: "Jobs", method: str, run: str) -> Given:
     rule="lost_points_of_a_run",
     synthetic=True,
     on_models=True,
+    warm=True,
 )
 def lost_points(jobs: "Jobs", method: str, run: str) -> Given:
     study = jobs.study
