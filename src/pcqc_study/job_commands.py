@@ -25,7 +25,8 @@ def _run(kind: Kind, study: str, fingerprint: str | None, **given: Any) -> None:
     Args:
         given: the job's arguments, and options of its kind.
     """
-    if kind.warm and (status := ask()) is not None:
+    # Fine-tuning sets variables that libraries read where they are loaded.
+    if kind.name != "sft" and (status := ask()) is not None:
         raise click.exceptions.Exit(status)
     # Before torch is imported: threads that wait must not keep a core from other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

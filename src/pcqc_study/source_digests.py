@@ -106,7 +106,18 @@ def _other_packages(path: tuple[str, ...]) -> dict[str, Path]:
 
 @functools.cache
 def _source(module: str) -> "_Source":
-    return _Source(_file(module).read_text(encoding="utf-8"))
+    return _reduced(_file(module).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _reduced(text: str) -> "_Source":
+    return _Source(text)
+
+
+def read_again() -> None:
+    """Forget what files hold, but not what a text is reduced to, which takes most of the time."""
+    for known in (module_digests, _file, _other_packages, _source):
+        known.cache_clear()
 
 
 class _Source(ast.NodeTransformer):

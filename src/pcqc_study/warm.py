@@ -1,13 +1,15 @@
-"""Jobs that start warm: one process imports torch and transformers, and forks for each of them.
+"""Jobs that start warm: one process imports what they need, and forks for each of them.
 
-The imports take four seconds, half as long as an evaluation in the clinic. `serve` runs beside a
-workflow on Linux and ends with it. A job's command asks it for a fork, which does what the command
+To import torch and transformers takes four seconds, half as long as an evaluation in the clinic.
+`serve` runs beside a workflow on Linux and ends with it. A job's command asks it for a fork, which does what the command
 would have done, with its words, environment, folder and output. The two end alike: the command
 passes signals on, and a fork whose command was killed is killed. Where nobody listens, as on other
 nodes of a cluster, a command does its job itself.
 """
 
+import functools
 import gc
+import importlib
 import json
 import os
 import select
@@ -17,30 +19,41 @@ import struct
 import sys
 from contextlib import suppress
 
+from pcqc_study.kinds import KINDS
+
 ADDRESS = "PCQC_WARM"  # environment variable: the name at which `serve` listens
 CREDENTIALS = struct.Struct("3i")  # process, user and group at the other end of a socket
 LONGEST = 1 << 17  # bytes of a command with its environment
 
 
-def serve(name: str) -> None:
+def serve(name: str, study: str) -> None:
     """Fork for each command that asks, until standard input ends.
 
     Args:
         name: of the socket, in Linux's abstract namespace, which has no files to remove.
+        study: whose jobs are done.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the commands, which pass it on
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that have ended are forgotten
     with _socket() as listener:
         listener.bind(f"\0{name}")
         listener.listen(64)
+        _read(study)
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
             connection, _ = listener.accept()
-            with connection:
-                if _is_ours(connection):
-                    _import()
+            with connection, suppress(OSError):  # whoever asked is gone
+                if not _is_ours(connection):
+                    continue
+                connection.settimeout(5)  # a command sends its words at once
+                words, files, *_ = socket.recv_fds(connection, LONGEST, 3)
+                if words:
+                    request = json.loads(words)
+                    _import(request[0][0])
                     if os.fork() == 0:
                         listener.close()
-                        sys.exit(_attend(connection))
+                        sys.exit(_attend(connection, request, files))
+                for file in files:
+                    os.close(file)
 
 
 def ask() -> int | None:
@@ -58,6 +71,8 @@ def ask() -> int | None:
             if not _is_ours(server):
                 return None
             socket.send_fds(server, [words], [0, 1, 2])
+            if not server.recv(1):  # nothing has begun
+                return None
         except OSError:
             return None
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -83,32 +98,51 @@ def _is_ours(connection: socket.socket) -> bool:
     return CREDENTIALS.unpack(given)[1] == os.getuid()
 
 
-def _import() -> None:
-    """Import what jobs need, at the first call; nothing here starts a thread or opens a device."""
-    if "transformers.models.auto" in sys.modules:
-        return
+def _read(study: str) -> None:
+    """Import the commands, and reduce the source that fingerprints of a study's jobs are made of.
+
+    A fork reads the files again, so it refuses what was edited since, as a command alone does.
+    """
+    from pcqc_study.cli import program
+    from pcqc_study.graph import Jobs
+    from pcqc_study.settings import load_study
+    from pcqc_study.source_digests import read_again
+
+    program()
+    for job in Jobs(load_study(study)).all():
+        job.fingerprint  # noqa: B018
+    read_again()
+
+
+@functools.cache
+def _import(kind: str) -> None:
+    """Import what jobs of a kind need; nothing here starts a thread or opens a device."""
     gc.disable()
-    from pcqc.determinism import single_threaded
+    if KINDS[kind].large == "models":
+        from pcqc.determinism import single_threaded
 
-    single_threaded()
-    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+        single_threaded()
+        from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+    elif KINDS[kind].large == "mlflow":
+        from pcqc_study.mlflow_mirror.mlflow_store import import_mlflow
 
-    import pcqc.jobs.evaluate
-    import pcqc.jobs.train  # noqa: F401
-
+        import_mlflow()
+        importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
+    importlib.import_module(KINDS[kind].module)
     gc.enable()
     gc.freeze()  # a collection in a fork would copy the pages that it shares
 
 
-def _attend(connection: socket.socket) -> int:
+def _attend(connection: socket.socket, request: list, files: list[int]) -> int:
     """In a fork: let another one do the job, and carry signals to it and its end to the command."""
     os.setsid()  # the terminal signals the command alone
-    words, files, *_ = socket.recv_fds(connection, LONGEST, 3)
+    connection.settimeout(None)
+    connection.send(b"+")  # from here on it is the fork that does the job
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     job = os.fork()
     if job == 0:
         connection.close()
-        return _do(words, files)
+        return _do(*request, files)
     for file in files:
         os.close(file)
     end = os.pidfd_open(job)
@@ -125,9 +159,8 @@ def _attend(connection: socket.socket) -> int:
     os._exit(0)
 
 
-def _do(words: bytes, files: list[int]) -> int:
+def _do(arguments: list[str], environment: dict[str, str], folder: str, files: list[int]) -> int:
     """Do a command in this process; its exit status."""
-    arguments, environment, folder = json.loads(words)
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
@@ -144,4 +177,4 @@ def _do(words: bytes, files: list[int]) -> int:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(*sys.argv[1:])

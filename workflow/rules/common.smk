@@ -110,12 +110,12 @@ onstart:
     except UserError as error:
         print(f"pcqc: error: {error}", file=sys.stderr, flush=True)
         os._exit(2)
-    # On this machine's processors jobs fork from a process that has imported torch; it ends once the
-    # pipe to it does, with this one.
+    # On this machine's processors jobs fork from a process that has imported what they need; it ends
+    # once the pipe to it does, with this one.
     if sys.platform == "linux" and not PLACED:
         global WARM
         os.environ[ADDRESS] = f"pcqc-{secrets.token_hex(16)}"
-        command = [sys.executable, "-m", "pcqc_study.warm", os.environ[ADDRESS]]
+        command = [sys.executable, "-m", "pcqc_study.warm", os.environ[ADDRESS], STUDY_ARGUMENT]
         null = subprocess.DEVNULL
         WARM = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null)
     # MLflow gets the curves of trainings while they run; it ends once the lock is free.
@@ -242,6 +242,12 @@ def command(kind):
         return f"{start} pcqc_study.cli {shlex.join(words)}"
 
     return of
+
+
+def threaded(kind):
+    """The same with the threads of its rule, which wait for each other awake."""
+    awake, alone = "OMP_WAIT_POLICY=active GOMP_SPINCOUNT=1000000", command(kind)
+    return lambda wildcards, threads: f"OMP_NUM_THREADS={threads} {awake} {alone(wildcards)}"
 
 
 # A job's messages go to the terminal and to its log; a log that cannot be written decides nothing. The

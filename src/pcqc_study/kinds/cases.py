@@ -75,7 +75,7 @@ def instruction(jobs: "Jobs") -> Given:
     return settings, {name: jobs.job("convert", name) / f"{name}.card.json" for name in names}
 
 
-@kind("select the cases of {set}", "data", "data_prep.prepare", "set", warm=True)
+@kind("select the cases of {set}", "data", "data_prep.prepare", "set", large="models")
 def prepare(jobs: "Jobs", name: str) -> Given:
     """Cases of a benchmark; for `train` the training cases and the SFT conversations."""
     study, training = jobs.study, name == "train"

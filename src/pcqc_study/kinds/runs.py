@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LOST_POINTS_CASES = 100  # the first of the development benchmark; each is played in eight ways
 
 
-@kind("put the base model in place", "models/base", "pcqc.jobs.install_models", warm=True)
+@kind("put the base model in place", "models/base", "pcqc.jobs.install_models", large="models")
 def base(jobs: "Jobs") -> Given:
     study = jobs.study
     if study.models:
@@ -44,7 +44,7 @@ def sft(jobs: "Jobs") -> Given:
     return settings, inputs
 
 
-@kind("train {method}, run {run}", "runs", "pcqc.jobs.train", *RUN, shared_out=True, warm=True)
+@kind("train {method}, run {run}", "runs", "pcqc.jobs.train", *RUN, shared_out=True, large="models")
 def train(jobs: "Jobs", method: str, run: str) -> Given:
     study = jobs.study
     if not jobs.is_trained(method):
@@ -80,7 +80,7 @@ def select(jobs: "Jobs", method: str, run: str) -> Given:
     "pcqc.jobs.evaluate",
     *RUN,
     shared_out=True,
-    warm=True,
+    large="models",
 )
 def evaluate(jobs: "Jobs", method: str, run: str) -> Given:
     study = jobs.study
@@ -101,7 +101,7 @@ def evaluate(jobs: "Jobs", method: str, run: str) -> Given:
     *RUN,
     rule="continue_candidates",
     shared_out=True,
-    warm=True,
+    large="models",
 )
 def continuation(jobs: "Jobs", method: str, run: str) -> Given:
     study, wanted = jobs.study, jobs.study.continuation
@@ -127,7 +127,7 @@ def continuation(jobs: "Jobs", method: str, run: str) -> Given:
     *RUN,
     rule="ground_answers",
     on_models=True,
-    warm=True,
+    large="models",
 )
 def grounding(jobs: "Jobs", method: str, run: str) -> Given:
     study, wanted = jobs.study, jobs.study.continuation
@@ -157,7 +157,7 @@ def grounding(jobs: "Jobs", method: str, run: str) -> Given:
     rule="lost_points_of_a_run",
     synthetic=True,
     on_models=True,
-    warm=True,
+    large="models",
 )
 def lost_points(jobs: "Jobs", method: str, run: str) -> Given:
     study = jobs.study

@@ -27,7 +27,7 @@ class Kind:
             study places its learner.
         whole_study: whether `run` is also handed the study, whose newest results it looks up.
         in_store: whether its result is in MLflow's store too, and is made again where that is lost.
-        warm: whether torch and transformers are imported for it, and a fork saves the time.
+        large: what it imports for seconds: `models` for torch and transformers, or `mlflow`.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Kind:
     shared_out: bool = False
     whole_study: bool = False
     in_store: bool = False
-    warm: bool = False
+    large: str = ""
 
     @property
     def is_data(self) -> bool:

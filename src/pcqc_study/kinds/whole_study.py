@@ -42,6 +42,7 @@ def lost_points_table(jobs: "Jobs") -> Given:
     "method",
     whole_study=True,
     in_store=True,
+    large="mlflow",
 )
 def mirror(jobs: "Jobs", method: str) -> Given:
     study, entry = jobs.study, jobs.study.method(method)
@@ -60,6 +61,7 @@ def mirror(jobs: "Jobs", method: str) -> Given:
     "pcqc_study.mlflow_mirror.collect",
     whole_study=True,
     in_store=True,
+    large="mlflow",
 )
 def collect(jobs: "Jobs") -> Given:
     return Settings(), {name: jobs.job("mirror", name) for name in jobs.methods}
@@ -118,6 +120,7 @@ def peers(jobs: "Jobs") -> Given:
     "pcqc_study.mlflow_mirror.write_report",
     whole_study=True,
     in_store=True,
+    large="mlflow",
 )
 def publish(jobs: "Jobs") -> Given:
     study = jobs.study

@@ -115,12 +115,17 @@ def load_mlflow(study: Study) -> None:
         )
     # Two attempts, each a little under half of the time, fit into the study's time-out.
     attempt = max(1, int(study.tracking.timeout_seconds / 2 - 1))
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(attempt))
+    import_mlflow()
+
+
+def import_mlflow() -> None:
+    """Import MLflow, which takes seconds, with a quiet log."""
     defaults = {
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_LOGGING_LEVEL": "WARNING",
         "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
         "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(attempt),
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
         "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
