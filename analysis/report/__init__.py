@@ -3,9 +3,13 @@
 The report needs no network and has no script.
 """
 
+import multiprocessing
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -17,6 +21,7 @@ from analysis.load import load
 from analysis.pages import templates
 from analysis.report import sections
 from analysis.statistics.verdicts import DECIDED, VERDICTS
+from pcqc_base.errors import UserError
 from pcqc_base.system.files import write_atomic, write_json
 from pcqc_study.kinds.whole_study import ANSWER, LOST_POINTS
 from pcqc_study.settings import Study
@@ -32,13 +37,45 @@ SHOWN = ("report.html", "tables", "figures", "transcripts", "paper.tex", "paper.
 def run(task: "Task", study: Study) -> None:
     """Write tables, figures, paper, transcripts and report into one folder."""
     collected, folder = load(study, task.inputs), task.folder
-    tables.write(collected, folder)
-    figures.write(collected, folder)
-    paper.write(collected, folder)
-    transcripts.write(study, folder)
+    with beside(transcripts.write, study, folder):
+        tables.write(collected, folder)
+        figures.write(collected, folder)
+        paper.write(collected, folder)
     write(collected, folder, task.inputs.get(LOST_POINTS))
     write_json(folder / ANSWER, whole_answer(collected))
     show(study, folder)
+
+
+@contextmanager
+def beside(work: Callable[..., object], *arguments: Any) -> Iterator[None]:
+    """Do work in another process while the block runs; its error is raised when both have ended.
+
+    Args:
+        work: function of a module.
+        arguments: its own, which another process can be handed.
+    """
+    told, tell = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.Process(target=_do, args=(tell, work, *arguments), daemon=True)
+    process.start()
+    tell.close()  # so that the other end is the last one
+    yield
+    try:
+        error = told.recv()
+    except EOFError:
+        error = UserError("a process that wrote a part of the report was killed; run it again")
+    process.join()
+    if error:
+        raise error
+
+
+def _do(tell: Connection, work: Callable[..., object], *arguments: Any) -> None:
+    """Work, then tell which error ended it, or None."""
+    try:
+        work(*arguments)
+    except Exception as error:
+        tell.send(error)
+    else:
+        tell.send(None)
 
 
 def show(study: Study, folder: Path) -> None:
