@@ -26,7 +26,7 @@ def _run(kind: Kind, study: str, fingerprint: str | None, **given: Any) -> None:
         given: the job's arguments, and options of its kind.
     """
     # Fine-tuning sets variables that libraries read where they are loaded.
-    if kind.name != "sft" and (status := ask()) is not None:
+    if kind.name != "sft" and (status := ask(kind.large)) is not None:
         raise click.exceptions.Exit(status)
     # Before torch is imported: threads that wait must not keep a core from other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

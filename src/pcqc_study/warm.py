@@ -1,10 +1,11 @@
-"""Jobs that start warm: one process imports what they need, and forks for each of them.
+"""Jobs that start warm: a process imports what they need, once, and forks for each of them.
 
 To import torch and transformers takes four seconds, half as long as an evaluation in the clinic.
-`serve` runs beside a workflow on Linux and ends with it. A job's command asks it for a fork, which does what the command
-would have done, with its words, environment, folder and output. The two end alike: the command
-passes signals on, and a fork whose command was killed is killed. Where nobody listens, as on other
-nodes of a cluster, a command does its job itself.
+`serve` runs beside a workflow on Linux and ends with it, once for each large import. A job's
+command asks it for a fork, which does what the command would have done, with its words,
+environment, folder and output. The two end alike: the command passes signals on, and a fork whose
+command was killed is killed. Where nobody listens, as on other nodes of a cluster, a command does
+its job itself.
 """
 
 import functools
@@ -21,24 +22,27 @@ from contextlib import suppress
 
 from pcqc_study.kinds import KINDS
 
-ADDRESS = "PCQC_WARM"  # environment variable: the name at which `serve` listens
+# Environment variable: what the names begin with at which `serve` listens.
+ADDRESS = "PCQC_WARM"
+LARGE = ("", "models", "mlflow")  # what they end with: what kinds of jobs import (`Kind.large`)
 CREDENTIALS = struct.Struct("3i")  # process, user and group at the other end of a socket
 LONGEST = 1 << 17  # bytes of a command with its environment
 
 
-def serve(name: str, study: str) -> None:
+def serve(address: str, large: str, study: str) -> None:
     """Fork for each command that asks, until standard input ends.
 
     Args:
-        name: of the socket, in Linux's abstract namespace, which has no files to remove.
+        address: what the name of the socket begins with, in Linux's abstract namespace, which has
+            no files to remove.
+        large: what is imported, once something is asked.
         study: whose jobs are done.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the commands, which pass it on
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that have ended are forgotten
     with _socket() as listener:
-        listener.bind(f"\0{name}")
+        listener.bind(f"\0{address}{large}")
         listener.listen(64)
-        _read(study)
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
             connection, _ = listener.accept()
             with connection, suppress(OSError):  # whoever asked is gone
@@ -48,7 +52,7 @@ def serve(name: str, study: str) -> None:
                 words, files, *_ = socket.recv_fds(connection, LONGEST, 3)
                 if words:
                     request = json.loads(words)
-                    _import(request[0][0])
+                    _prepare(large, study)
                     if os.fork() == 0:
                         listener.close()
                         sys.exit(_attend(connection, request, files))
@@ -56,18 +60,21 @@ def serve(name: str, study: str) -> None:
                     os.close(file)
 
 
-def ask() -> int | None:
+def ask(large: str) -> int | None:
     """Exit status of this process's command, which a fork does; None where nobody listens.
 
     Where a signal ended the fork, the same signal ends this process.
+
+    Args:
+        large: of the kind of job.
     """
-    name = os.environ.pop(ADDRESS, "")  # what the command starts is another command
+    address = os.environ.pop(ADDRESS, "")  # what the command starts is another command
     words = json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode()
-    if not name or len(words) > LONGEST:
+    if not address or len(words) > LONGEST:
         return None
     with _socket() as server:
         try:
-            server.connect(f"\0{name}")
+            server.connect(f"\0{address}{large}")
             if not _is_ours(server):
                 return None
             socket.send_fds(server, [words], [0, 1, 2])
@@ -98,11 +105,14 @@ def _is_ours(connection: socket.socket) -> bool:
     return CREDENTIALS.unpack(given)[1] == os.getuid()
 
 
-def _read(study: str) -> None:
-    """Import the commands, and reduce the source that fingerprints of a study's jobs are made of.
+@functools.cache
+def _prepare(large: str, study: str) -> None:
+    """Import what jobs need; nothing here starts a thread or opens a device.
 
-    A fork reads the files again, so it refuses what was edited since, as a command alone does.
+    The source that fingerprints are made of is reduced too. A fork reads the files again, so it
+    refuses what was edited since, as a command alone does.
     """
+    gc.disable()
     from pcqc_study.cli import program
     from pcqc_study.graph import Jobs
     from pcqc_study.settings import load_study
@@ -112,23 +122,19 @@ def _read(study: str) -> None:
     for job in Jobs(load_study(study)).all():
         job.fingerprint  # noqa: B018
     read_again()
-
-
-@functools.cache
-def _import(kind: str) -> None:
-    """Import what jobs of a kind need; nothing here starts a thread or opens a device."""
-    gc.disable()
-    if KINDS[kind].large == "models":
+    for kind in KINDS.values():
+        if large and kind.large == large:
+            importlib.import_module(kind.module)
+    if large == "models":
         from pcqc.determinism import single_threaded
 
         single_threaded()
         from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
-    elif KINDS[kind].large == "mlflow":
+    elif large == "mlflow":
         from pcqc_study.mlflow_mirror.mlflow_store import import_mlflow
 
         import_mlflow()
         importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
-    importlib.import_module(KINDS[kind].module)
     gc.enable()
     gc.freeze()  # a collection in a fork would copy the pages that it shares
 
@@ -165,8 +171,8 @@ def _do(arguments: list[str], environment: dict[str, str], folder: str, files: l
         os.dup2(file, number)
         os.close(file)
     # Python's own streams remember what kind of file they were opened on.
-    sys.stdout = open(1, "w", encoding=sys.stdout.encoding, closefd=False)
-    sys.stderr = open(2, "w", encoding=sys.stderr.encoding, buffering=1, closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding=sys.stderr.encoding, buffering=1, closefd=False)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

@@ -23,14 +23,14 @@ def main(words):
     print(os.getpid(), *words, os.getcwd(), os.environ["COLOUR"], flush=True)
     time.sleep(60)
 pcqc_study.cli.main = main
-warm._import = warm._read = lambda name: None
+warm._prepare = lambda large, study: None
 """
 COLD = 77  # of ASK: nobody listened
 ASK = f"""
 import os, sys
 from pcqc_study.warm import ask
 os.setuid(int(os.environ["AS"]))
-status = ask()
+status = ask('')
 sys.exit({COLD} if status is None else status)
 """
 NOBODY = 65534
@@ -40,7 +40,7 @@ NOBODY = 65534
 def name(request) -> Iterator[str]:
     """A name at which `serve` listens; the parameter changes the commands that it does."""
     name = f"pcqc-test-{secrets.token_hex(8)}"
-    code = f"{request.param}\nfrom pcqc_study.warm import serve\nserve({name!r}, 'clinic')"
+    code = f"{request.param}\nfrom pcqc_study.warm import serve\nserve({name!r}, '', 'clinic')"
     server = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     listens = f"@{name}"
     while listens not in Path("/proc/net/unix").read_text():

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import os
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -138,6 +139,9 @@ def fine_tune(
     for step, loss in train_supervised(backend, plan, state):
         losses.append(loss)
         if step == stop_after:
+            # A process that is killed takes the thread that writes its state along; this one lives.
+            while not list(state.glob("step-*")):
+                time.sleep(0.01)
             break
     return losses, whole(model_weights(backend))
 

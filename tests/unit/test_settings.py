@@ -115,7 +115,7 @@ tracking.report_to | [wandb, trackoi] | no tracker 'trackoi'; did you mean 'trac
 tracking.report_to | wandb | must be a list, not 'wandb'
 tracking.report_too | [wandb] | unknown setting; did you mean 'report_to'?
 also_evaluate | {pcqcc: [30]} | no method 'pcqcc'; did you mean 'pcqc'?
-also_evaluate | {pcqc: [7]} | no checkpoint at update 7; they are every rl.checkpoint_every (6)
+also_evaluate | {pcqc: [7]} | no checkpoint at update 7; they are every rl.checkpoint_every (12)
 also_evaluate | {pcqc: [45]} | no checkpoint at update 45
 also_evaluate | {shared_sft: [15]} | no checkpoint at update 15
 also_evaluate | {pcqc: [15, 15]} | an update twice; name each once

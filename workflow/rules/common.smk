@@ -20,7 +20,7 @@ from pcqc_study.graph import Jobs, is_archived, log_path
 from pcqc_study.kinds import KINDS
 from pcqc_study.settings import load_study
 from pcqc_study.settings.replicates import replicates
-from pcqc_study.warm import ADDRESS
+from pcqc_study.warm import ADDRESS, LARGE
 from pcqc_base.errors import nearest
 from pcqc_base.system.locks import hold
 from pcqc_base.system.manifest import MARKER, accepted
@@ -110,14 +110,16 @@ onstart:
     except UserError as error:
         print(f"pcqc: error: {error}", file=sys.stderr, flush=True)
         os._exit(2)
-    # On this machine's processors jobs fork from a process that has imported what they need; it ends
-    # once the pipe to it does, with this one.
-    if sys.platform == "linux" and not PLACED:
+    # On this machine's processors jobs fork from processes that have imported what they need; these end
+    # once the pipes to them do, with this one.
+    if sys.platform == "linux" and not PLACED and ADDRESS not in os.environ:
         global WARM
-        os.environ[ADDRESS] = f"pcqc-{secrets.token_hex(16)}"
-        command = [sys.executable, "-m", "pcqc_study.warm", os.environ[ADDRESS], STUDY_ARGUMENT]
-        null = subprocess.DEVNULL
-        WARM = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null)
+        os.environ[ADDRESS] = f"pcqc-{secrets.token_hex(16)}-"
+        null, start = subprocess.DEVNULL, [sys.executable, "-m", "pcqc_study.warm", os.environ[ADDRESS]]
+        WARM = [
+            subprocess.Popen([*start, large, STUDY_ARGUMENT], stdin=subprocess.PIPE, stdout=null, stderr=null)
+            for large in LARGE
+        ]
     # MLflow gets the curves of trainings while they run; it ends once the lock is free.
     made = [
         job
