@@ -112,7 +112,7 @@ def _prepare(large: str, study: str) -> None:
     The source that fingerprints are made of is reduced too. A fork reads the files again, so it
     refuses what was edited since, as a command alone does.
     """
-    gc.disable()
+    gc.set_threshold(50_000)  # frequent collections take a fortieth of a training, more of imports
     from pcqc_study.cli import program
     from pcqc_study.graph import Jobs
     from pcqc_study.settings import load_study
@@ -129,13 +129,13 @@ def _prepare(large: str, study: str) -> None:
         from pcqc.determinism import single_threaded
 
         single_threaded()
-        from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+        # The clinic's architecture is the paper's.
+        from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForCausalLM  # noqa: F401
     elif large == "mlflow":
         from pcqc_study.mlflow_mirror.mlflow_store import import_mlflow
 
         import_mlflow()
         importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
-    gc.enable()
     gc.freeze()  # a collection in a fork would copy the pages that it shares
 
 
