@@ -76,6 +76,7 @@ rule prepare:
         result("prepare"),
     log:
         log_of("prepare"),
+    priority: 1  # fine-tuning waits for it
     params:
         command=command("prepare"),
     message:

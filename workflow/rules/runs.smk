@@ -73,6 +73,7 @@ rule continue_candidates:
         result("continuation"),
     log:
         log_of("continuation"),
+    priority: 1  # as long as a training
     resources:
         **asked("continuation"),
     params:
