@@ -103,10 +103,13 @@ def trained(collected: Collected) -> list[str]:
 def budgets(collected: Collected, cost: str) -> Budgets | None:
     """Budgets of a kind of `COSTS`, the same for all base models.
 
-    None where some run did not record the cost, or none was trained or spent anything.
+    None where some run did not record the cost, or none was trained or spent anything; and where no
+    run has two checkpoints, since a straight line through a whole training measures nothing.
     """
     spent = tuple(_spent(each, cost) for each in collected.on_each_base)
     if not all(runs and all(runs.values()) for runs in spent):
+        return None
+    if all(len(by_update) < 2 for runs in spent for by_update in runs.values()):
         return None
     totals = [
         (max(by_update.values()), each.levelled_off(*run))

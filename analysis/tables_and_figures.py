@@ -20,6 +20,7 @@ class Item:
         methods: those that it needs.
         setting: a group of the study's settings that it needs.
         trained: whether it needs a method that is trained.
+        courses: whether it needs runs with several checkpoints.
         paper: whether the published counterpart is written beside it.
         shows: which runs: the study's `own`, those under all base models `pooled` as one study's
             (`Collected.pooled`), or `all`, which its module tells apart.
@@ -31,6 +32,7 @@ class Item:
     methods: tuple[str, ...] = ()
     setting: str = ""
     trained: bool = False
+    courses: bool = False
     paper: bool = False
     shows: Literal["own", "pooled", "all"] = "own"
     made_by: str = ""
@@ -41,9 +43,12 @@ class Item:
         lacking = [f"the method '{name}'" for name in self.methods if name not in runs]
         if self.setting and not getattr(study, self.setting):
             lacking.append(f"the settings '{self.setting}'")
-        learned = (study.methods[name] for name in runs)
-        if self.trained and not any(m.kind == "rl" and not m.on_demand for m in learned):
+        methods = (study.methods[name] for name in runs)
+        learned = [m for m in methods if m.kind == "rl" and not m.on_demand]
+        if self.trained and not learned:
             lacking.append("a method that is trained")
+        if self.courses and all(study.rl_of(m).checkpoint_every >= m.updates for m in learned):
+            lacking.append("runs with several checkpoints")
         return lacking
 
     @property
@@ -112,7 +117,9 @@ PARTS = (
         (
             _table("over_grpo", *_GRPO, shows="all"),
             _table("claims", shows="all"),
-            _table("claims_at_budgets", "pcqc", shows="all", made_by="claims.at_budgets"),
+            _table(
+                "claims_at_budgets", "pcqc", courses=True, shows="all", made_by="claims.at_budgets"
+            ),
             _table("further_claims", *_GRPO, shows="all"),
         ),
     ),
@@ -191,8 +198,8 @@ PARTS = (
             _figure("learning_curves", "shared_sft", trained=True, shows="all"),
             _figure("cost_curves", "shared_sft", trained=True, shows="all"),
             _table("training_cost", paper=True, made_by="reported.training_cost"),
-            _table("equal_budgets"),
-            _table("checkpoint_choice", trained=True, shows="all"),
+            _table("equal_budgets", courses=True),
+            _table("checkpoint_choice", courses=True, shows="all"),
             _table("generation_length", *_GRPO, paper=True, made_by="reported.generation_length"),
         ),
     ),
