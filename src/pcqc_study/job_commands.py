@@ -35,8 +35,8 @@ def _run(kind: Kind, study: str, fingerprint: str | None, **given: Any) -> None:
     from pcqc_study.settings import load_study
 
     loaded = load_study(study)
-    if kind.name == "sft" and loaded.synthetic:
-        hold_to_avx2()  # Shared SFT has the published bytes on most processors (models/README.md)
+    if loaded.synthetic:
+        hold_to_avx2()  # the clinic's results have the same bytes on most processors
     values = [given[name] for name in kind.arguments]
     if given.get("download"):
         from pcqc.models.pretrained import download

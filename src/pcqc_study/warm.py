@@ -148,11 +148,13 @@ def _attend(connection: socket.socket, request: list, files: list[int]) -> int:
     job = os.fork()
     if job == 0:
         connection.close()
-        return _do(*request, files)
+        arguments, environment, folder = request
+        return _do(arguments, environment, folder, files)
     for file in files:
         os.close(file)
     end = os.pidfd_open(job)
-    while end not in select.select([connection, end], [], [])[0]:
+    waited: list[socket.socket | int] = [connection, end]
+    while end not in select.select(waited, [], [])[0]:
         number = b""
         with suppress(OSError):
             number = connection.recv(1)

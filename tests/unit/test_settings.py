@@ -263,6 +263,7 @@ def test_an_update_that_a_run_may_not_reach_is_not_evaluated_further(load):
     """PCQC and what is like it may level off by a setting of their own, at update 12 soonest."""
     settings = {"updates": 18, "rl": {"level_after": 1}}
     own = {"also_evaluate": {"grpo": [6], "pcqc": [12]}, "methods": {"pcqc": settings}}
+    own |= {"rl.checkpoint_every": 6}
     study = load(own)
     may = {name for name, m in study.methods.items() if study.may_level_off(m)}
     assert may == {"pcqc", "c3", "expected_answer"}  # which are like it

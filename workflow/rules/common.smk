@@ -23,6 +23,7 @@ from pcqc_study.settings.replicates import replicates
 from pcqc_study.warm import ADDRESS, LARGE
 from pcqc_base.errors import nearest
 from pcqc_base.system.locks import hold
+from pcqc_base.system.machine import hold_to_avx2
 from pcqc_base.system.manifest import MARKER, accepted
 from pcqc_base.system.progress import TimeLeft
 from pcqc_base.system.terminal import print_anywhere
@@ -45,6 +46,8 @@ try:
                 "changed in its file"
             )
     STUDY = load_study(STUDY_ARGUMENT)
+    if STUDY.synthetic:
+        hold_to_avx2()  # the processes that jobs fork from have imported torch
     # Before any path is computed: a result's path depends on the bytes of the study's raw files.
     PUBLISHED = [] if STUDY.synthetic else STUDY.raw_files.values()
     MISSING = sorted(str(raw.path) for raw in PUBLISHED if not raw.path.is_file())
@@ -115,11 +118,11 @@ onstart:
     if sys.platform == "linux" and not PLACED and ADDRESS not in os.environ:
         global WARM
         os.environ[ADDRESS] = f"pcqc-{secrets.token_hex(16)}-"
-        null, start = subprocess.DEVNULL, [sys.executable, "-m", "pcqc_study.warm", os.environ[ADDRESS]]
-        WARM = [
-            subprocess.Popen([*start, large, STUDY_ARGUMENT], stdin=subprocess.PIPE, stdout=null, stderr=null)
-            for large in LARGE
-        ]
+        start = [sys.executable, "-m", "pcqc_study.warm", os.environ[ADDRESS]]
+        silent = {name: subprocess.DEVNULL for name in ("stdout", "stderr")} | {
+            "stdin": subprocess.PIPE
+        }
+        WARM = [subprocess.Popen([*start, large, STUDY_ARGUMENT], **silent) for large in LARGE]
     # MLflow gets the curves of trainings while they run; it ends once the lock is free.
     made = [
         job

@@ -20,7 +20,7 @@ AVX2 = {
 
 
 def machine() -> dict[str, str]:
-    """Where a job runs: host, processor, GPU, Python, versions of the packages that compute.
+    """Where a job runs: host, processor, its instructions, GPU, Python, packages that compute.
 
     A package that this process has imported is asked itself: another installation of it may stand
     earlier on the path, or have another name, as vLLM's build for CPUs has.
@@ -36,6 +36,8 @@ def machine() -> dict[str, str]:
             continue
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             entries[name] = importlib.metadata.version(name)
+    if torch := sys.modules.get("torch"):
+        entries["instructions"] = torch.backends.cpu.get_cpu_capability()
     return entries | _gpu()
 
 

@@ -54,7 +54,7 @@ def test_equal_compute_is_another_order(table):
 
 def test_a_late_first_checkpoint_is_no_gap(collected):
     """GRPO is first validated after 300 consultations, of which PCQC has 200 in all."""
-    late = two_methods(collected, lambda method, u: u == (15 if method == "grpo" else 20))
+    late = two_methods(collected, lambda method, u: u in ((15,) if method == "grpo" else (10, 20)))
     table = build("equal_budgets", late)
     start = collected.average("shared_sft", ["clinic_dev"]).mean
     assert cells(table)["trajectories:whole:grpo"]["update"].value == pytest.approx(10)
