@@ -169,12 +169,15 @@ def _attend(connection: socket.socket, request: list, files: list[int]) -> int:
 
 def _do(arguments: list[str], environment: dict[str, str], folder: str, files: list[int]) -> int:
     """Do a command in this process; its exit status."""
+    encoding = sys.stdout.encoding
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        stream.close()  # it remembers what kind of file it was opened on
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    # Python's own streams remember what kind of file they were opened on.
-    sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, closefd=False)
-    sys.stderr = os.fdopen(2, "w", encoding=sys.stderr.encoding, buffering=1, closefd=False)
+    sys.stdin = os.fdopen(0, encoding=encoding)
+    sys.stdout = os.fdopen(1, "w", encoding=encoding)
+    sys.stderr = os.fdopen(2, "w", encoding=encoding, buffering=1)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
