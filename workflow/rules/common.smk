@@ -224,6 +224,8 @@ if PLACED and (nodes := PLACED.learner_nodes) > 1:
             f"--nproc-per-node {count} --rdzv-backend c10d --rdzv-endpoint $(hostname):29500 -m"
         )
 LAUNCHER = config.get("launcher", LAUNCHER)
+# Whether fine-tuning is small, and one process of this machine.
+THREADED = STUDY.synthetic and not PLACED and LAUNCHER == PYTHON
 
 
 def asked(kind):

@@ -25,13 +25,13 @@ rule sft:
         result("sft"),
     log:
         log_of("sft"),
-    # Everything waits for it. Two threads give the bytes of one in half of the time.
+    # Everything waits for it. Of the clinic two threads give the bytes of one in less time.
     priority: 2
-    threads: 2 if STUDY.synthetic else 1
+    threads: 2 if THREADED else 1
     resources:
         **asked("sft"),
     params:
-        command=threaded("sft") if STUDY.synthetic else command("sft"),
+        command=threaded("sft") if THREADED else command("sft"),
     message:
         sentence("sft")
     shell:
