@@ -75,6 +75,7 @@ def test_both_sides_take_their_steps_in_turn(work):
     assert {name: len(s) for name, s in in_turn.seconds.items()} == {"ours": 1, "trl": 1}
 
 
+@pytest.mark.slow
 def test_pcqc_beside_terminal_only(study):
     """The same consultations; what PCQC draws and trains on beyond them is measured in parts."""
     # Candidates enough that some ask: this model has hardly learned to.

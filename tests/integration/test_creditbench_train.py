@@ -123,6 +123,7 @@ def trained(tmp_path_factory):
         CREDITS.pop("mine")
 
 
+@pytest.mark.slow
 @pytest.mark.numerical
 def test_a_file_s_credit_is_trained_and_its_row_kept(trained, capsys):
     _, file = trained
@@ -147,6 +148,7 @@ def test_accuracy_at_a_cost_lies_between_validations(monkeypatch):
     assert run.at("trajectories") == pytest.approx(55)
 
 
+@pytest.mark.slow
 @pytest.mark.numerical
 def test_a_run_is_recorded_with_its_card(trained):
     folder, file = trained

@@ -112,6 +112,7 @@ def check_sft(folder: Path, name: str, torch_sft) -> None:
     assert written["exact"], "a resumed SFT ended elsewhere"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEFAULT)
 def test_two_processes_train_and_fine_tune_as_one(trained, torch_run, torch_sft, name):
     check(trained, name, torch_run)

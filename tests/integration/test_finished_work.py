@@ -127,6 +127,7 @@ def trained(study):
     return ""
 
 
+@pytest.mark.slow
 def test_any_damaged_file_of_a_killed_run_is_refused_or_changes_nothing(half, finished):
     """What the line says, done to the letter, leads to the run that was never killed.
 

@@ -218,6 +218,7 @@ SERVED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SERVED)
 @fuzzed
 def test_a_served_answer(serve_all, kind, data):

@@ -65,6 +65,7 @@ def test_the_exact_expectation_needs_no_scorer(study):
     assert "seconds/scorer" not in rows[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param("vineppo", marks=pytest.mark.slow), "atpo", "infopo"]
 )

@@ -223,6 +223,7 @@ def test_requests_go_to_all_servers_of_a_model(serve):
     assert len(fast.bodies) > len(slow.bodies) >= 1
 
 
+@pytest.mark.slow
 def test_one_of_two_servers_dies_in_an_update_and_nothing_is_lost(serve):
     """Same samples as of one server alone; the other is asked for what the dead one dropped."""
     wanted = [Request((n,), (2 * n, 2 * n + 2)) for n in range(60)]

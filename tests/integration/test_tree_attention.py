@@ -120,6 +120,7 @@ def test_a_critic_is_that_of_the_dense_mask():
     torch.testing.assert_close(other, gradient, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_layer_that_recomputes_attends_as_it_did():
     dense, model = tiny_model(0), tiny_model(0).train()
     weighted_mean(dense).backward()
@@ -163,6 +164,7 @@ def test_rows_are_padded_to_blocks_within_the_budget():
     assert max(len(padded.ids) for padded in batches) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recomputes", [False, True])
 def test_four_kernels_serve_all_lengths_and_passes(monkeypatch, recomputes):
     """One row or several, with gradients or without; never another for a length or a layer."""

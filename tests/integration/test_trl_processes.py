@@ -35,6 +35,7 @@ def test_two_processes_have_the_gradient_of_one(written, layout, split):
         assert torch.linalg.norm(theirs - own) < 1e-5 * torch.linalg.norm(own)
 
 
+@pytest.mark.slow
 def test_a_credit_across_the_update_reads_the_groups_of_both(written):
     """Gains 0.2 and 0 of the first process, 1.2 of the second: mean 7/15."""
     deviation = np.std([0.2, 0.0, 1.2], ddof=1)

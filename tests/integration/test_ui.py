@@ -7,6 +7,7 @@ import signal
 import subprocess
 from urllib.request import Request, urlopen
 
+import pytest
 from helpers import free_port
 from workplace import STUDY
 
@@ -14,6 +15,7 @@ from pcqc_base.system.checkout import ROOT
 from pcqc_study.settings import load_study
 
 
+@pytest.mark.slow
 def test_the_link_leads_to_the_runs_of_the_study(copy):
     port = free_port()
     # `make test` may have started this; a make in a make says so first.

@@ -248,6 +248,7 @@ def score(name, rule, cases=80):
     return measure(doctor(RULES[rule]), name, cases, draw=DRAW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_losses_add_up_to_what_a_player_misses_of_the_best(name):
     """Rewards agree with V* less the losses on the mean, and a best player loses nothing."""

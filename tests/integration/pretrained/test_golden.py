@@ -122,6 +122,7 @@ def test_the_clinics_tokenizer():
     check("clinic", text)
 
 
+@pytest.mark.slow
 def test_smollm2(smollm2):
     text = golden_text(
         "SmolLM2's tokenizer and chat template",

@@ -251,6 +251,7 @@ def test_option_labels_are_the_models_own_tokens(smollm2):
     assert chances.sum() == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_ten_options_have_the_probabilities_of_their_whole_labels(smollm2_folder, smollm2):
     """` 10` is ` `, `1`, `0` to SmolLM2: 0.070 of all, not the 0.141 of `0` once `1` is there."""
     model = load_model(smollm2_folder).cpu()

@@ -38,6 +38,7 @@ def tree(folder):
     return {n: digest for n, digest in digests(folder).items() if not n.startswith(left_out)}
 
 
+@pytest.mark.slow
 def test_the_analysis_gets_what_the_runs_wrote(mirrored):
     collected = collect(mirrored)
     table = pyarrow.parquet.read_table(collected / "predictions.parquet")

@@ -206,6 +206,7 @@ def test_a_file_that_is_no_database_is_not_taken_for_a_lost_one(ready):
     assert marked(ready, "shared_sft")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_environment", [False, True])
 def test_a_deleted_experiment_is_told_and_comes_back_by_the_command_of_the_line(
     ready, monkeypatch, by_environment

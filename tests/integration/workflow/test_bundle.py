@@ -87,6 +87,7 @@ def test_two_clones_are_given_the_same_bytes_and_those_of_the_study(
     assert runs.items() <= digests(mini.results).items()
 
 
+@pytest.mark.slow
 def test_every_run_is_there_with_the_checkpoint_that_was_chosen_alone(mini, bundle):
     assert restore(bundle) == 0
     runs = sorted((mini.results / "runs").glob(f"*/*/latest/{MANIFEST}"))
@@ -156,6 +157,7 @@ def test_a_damaged_bundle_is_refused(bundle, capsys, change, words):
     assert not RESULTS.exists()
 
 
+@pytest.mark.slow
 def test_runs_of_this_machine_stay(bundle, capsys):
     assert restore(bundle) == 0
     folder = RESULTS / "runs/pcqc/A"

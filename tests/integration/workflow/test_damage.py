@@ -67,7 +67,10 @@ def swap(path: Path, other: Path) -> None:
     other.write_bytes(content)
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "every",
+    [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.long)],
+)
 def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch, every):
     """One file of each kind damaged in one way, or all in every way, is refused with a remedy."""
     monkeypatch.chdir(copy.folder)

@@ -44,6 +44,7 @@ def made(place):
     return make
 
 
+@pytest.mark.slow
 def test_an_input_from_the_future_does_no_harm(place, made):
     """As after a clock was set back: Snakemake takes what is older than its input for an error."""
     later = time.time() + 7200
@@ -52,6 +53,7 @@ def test_an_input_from_the_future_does_no_harm(place, made):
     made()
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_badly_after_its_result_is_whole_loses_nothing(place, made):
     (place.folder / "sitecustomize.py").write_text(CRASH)
     path = os.pathsep.join([str(place.folder), place.environment()["PYTHONPATH"]])
@@ -59,6 +61,7 @@ def test_a_process_that_ends_badly_after_its_result_is_whole_loses_nothing(place
     assert "ended with an error after its result was whole; the result is kept" in output
 
 
+@pytest.mark.slow
 def test_a_log_that_cannot_be_written_decides_nothing(place, made):
     job = Jobs(load_study(STUDY)).job("select", *RUN)
     log = log_path(load_study(STUDY), "select", *RUN, job.path.name)

@@ -61,6 +61,7 @@ def kinds(run: Path) -> list[tuple[str, int]]:
     return [(row["kind"], row["update"]) for _, row in read_jsonl(run / "events.jsonl")]
 
 
+@pytest.mark.slow
 def test_a_kill_as_a_manifest_appears_leaves_the_rest_to_be_made(copy, monkeypatch):
     """Snakemake has not noted then that the job ended; it must neither repeat it nor stop there.
 
@@ -77,6 +78,7 @@ def test_a_kill_as_a_manifest_appears_leaves_the_rest_to_be_made(copy, monkeypat
     assert {"Evaluate pcqc, run A", "Collect all runs from MLflow"} <= set(planned)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_named_and_how_to_go_on_is_said(copy):
     shutil.rmtree(copy.results / "runs/pcqc/A")
     place = copy.cold()  # a worker is a process of its own

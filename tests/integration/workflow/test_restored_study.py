@@ -9,6 +9,8 @@ from digests import digests
 from kills import unstarted
 from workplace import RUNS, STUDY, complaint
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def restored(mini, tmp_path_factory):
@@ -49,7 +51,6 @@ def test_its_tables_and_its_figures_are_those_of_the_study(mini, restored):
         assert collected[name] == original[name]
 
 
-@pytest.mark.slow  # it trains; the test before reads the same archive
 def test_what_the_archive_left_out_is_named_and_a_method_is_made_again_by_a_word(mini, restored):
     """Its numbers are compared with those of the archive."""
     line = complaint(restored.run(restored.command("consult", STUDY, "pcqc", "A")))

@@ -191,6 +191,7 @@ def test_selected_checkpoints_play_on_the_clinic_s_leaderboard(mini, monkeypatch
 DASHES = str.maketrans("−–—", "---")
 
 
+@pytest.mark.slow
 def test_the_answer_is_the_same_on_a_terminal_without_its_signs_and_without_docstrings(mini):
     place = mini.cold()
     command = place.command("answer", STUDY)

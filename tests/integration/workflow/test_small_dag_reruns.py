@@ -98,6 +98,7 @@ def explained(place, method, run):
     return sorted({f"{WORDS[kind]} {method}, run {run}" for kind in kinds})
 
 
+@pytest.mark.slow
 def test_an_edited_module_reruns_what_imports_it_but_what_is_accepted(copy):
     """`pcqc explain` and the workflow agree, before and after."""
     edit(copy, CREDIT, "EDITED = 1")

@@ -81,6 +81,7 @@ def test_figures_name_methods_without_runs(collected):
         assert "ATPO" not in labels
 
 
+@pytest.mark.slow
 def test_figures_are_those_declared_and_repeat_byte_for_byte(
     collected, reported, tmp_path, monkeypatch
 ):

@@ -149,6 +149,7 @@ def _beliefs(reader, patient, course) -> np.ndarray:
     return np.array(rows)[:, patient.option]
 
 
+@pytest.mark.slow
 def test_a_credit_is_compared_at_every_policy():
     besides = compare(REINFORCE, {"rewards"}, "scorer", False)
     assert list(besides) == list(policies(CLINIC))

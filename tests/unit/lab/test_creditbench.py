@@ -126,6 +126,7 @@ def test_ranks_are_spearman_s_and_zero_without_differences():
     assert rank_correlation(credits, values) == pytest.approx(wanted)
 
 
+@pytest.mark.slow
 def test_every_credit_is_asked_at_the_same_states(few):
     """The states at which all candidates ask and were played on, whatever a credit reads."""
     names = ("pcqc", "expected_answer", "c3", "grpo", "igpo", "vineppo")
@@ -157,6 +158,7 @@ def test_accuracies_are_those_of_the_pages():
         accuracies(credits=table.METHODS)
 
 
+@pytest.mark.slow
 def test_what_a_column_foretells_is_its_correlation_with_training(few):
     """Against scipy's, of accuracies that are given."""
     names = ("pcqc", "grpo", "c3", "gigpo", "mt_grpo")
