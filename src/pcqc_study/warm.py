@@ -38,6 +38,8 @@ def serve(address: str, large: str, study: str) -> None:
         large: what is imported, once something is asked.
         study: whose jobs are done.
     """
+    # Linux before 5.3 lacks this: there it ends at once, and commands do their jobs themselves.
+    os.close(os.pidfd_open(os.getpid()))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the commands, which pass it on
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that have ended are forgotten
     with _socket() as listener:
@@ -45,17 +47,13 @@ def serve(address: str, large: str, study: str) -> None:
         listener.listen(64)
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
             connection, _ = listener.accept()
-            with connection, suppress(OSError):  # whoever asked is gone
-                if not _is_ours(connection):
-                    continue
-                connection.settimeout(5)  # a command sends its words at once
-                words, files, *_ = socket.recv_fds(connection, LONGEST, 3)
+            with connection:
+                words, files = _received(connection)
                 if words:
-                    request = json.loads(words)
                     _prepare(large, study)
                     if os.fork() == 0:
                         listener.close()
-                        sys.exit(_attend(connection, request, files))
+                        sys.exit(_attend(connection, json.loads(words), files))
                 for file in files:
                     os.close(file)
 
@@ -82,8 +80,13 @@ def ask(large: str) -> int | None:
                 return None
         except OSError:
             return None
+
+        def pass_on(number: int, _: object) -> None:
+            with suppress(OSError):  # the fork has just ended
+                server.send(bytes([number]))
+
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda number, _: server.send(bytes([number])))
+            signal.signal(number, pass_on)
         ended = b""
         with suppress(OSError):
             ended = server.recv(LONGEST)
@@ -103,6 +106,16 @@ def _is_ours(connection: socket.socket) -> bool:
     """Whether the process at the other end is this user's."""
     given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     return CREDENTIALS.unpack(given)[1] == os.getuid()
+
+
+def _received(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """A command, which sends it at once, and its files; nothing if it is another user's or gone."""
+    connection.settimeout(5)
+    with suppress(OSError):
+        if _is_ours(connection):
+            words, files, *_ = socket.recv_fds(connection, LONGEST, 3)
+            return words, files
+    return b"", []
 
 
 @functools.cache

@@ -93,6 +93,18 @@ def test_a_fork_that_is_killed_kills_its_command(name):
     assert command.wait(10) == -signal.SIGKILL
 
 
+@pytest.mark.parametrize(
+    "name", [WAITS.replace("time.sleep(60)", "raise OSError('gone')")], indirect=True
+)
+def test_an_error_that_nobody_expects_ends_the_fork_alone(name):
+    for _ in range(2):
+        command = asks(name, "train")
+        printed, told = command.communicate(timeout=10)
+        assert command.returncode == 1
+        assert printed
+        assert told.endswith("OSError: gone\n")
+
+
 def test_without_a_server_a_command_does_its_job_itself():
     assert asks("pcqc-nobody").wait(10) == COLD
 
