@@ -86,7 +86,7 @@ bundle: env ## pack a finished study for a release: results/bundle/STUDY
 test: env ## run all tests but the slow and the long ones
 	pytest -n 2 --dist worksteal -m "not long and not slow"
 
-test-slow: env ## run the slow tests, which look once more at what quicker ones see
+test-slow: env ## run the tests that take four seconds or more, or see what quicker ones see too
 	pytest -n 2 --dist worksteal -m slow
 
 test-numerical: env ## run the tests that compute with torch, without AVX

@@ -119,6 +119,7 @@ def test_two_processes_train_and_fine_tune_as_one(trained, torch_run, torch_sft,
     check_sft(trained, name, torch_sft)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_an_optimiser_that_waits_on_the_host_takes_no_memory_and_the_same_steps(trained, stage):
     critics = json.loads((trained / "waiting.json").read_text())[stage]
@@ -142,6 +143,7 @@ def masters(state: Path) -> dict[str, torch.Tensor]:
     return {n.removeprefix("model.").removesuffix(ending): t for n, t in named.items()}
 
 
+@pytest.mark.slow
 def test_small_steps_in_bfloat16_do_not_round_away(trained, tmp_path):
     """The fp32 weights move as SFT in fp32 moves them, within a twentieth of the way (0.05).
 
