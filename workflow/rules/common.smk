@@ -115,7 +115,8 @@ onstart:
         os._exit(2)
     # On this machine's processors jobs fork from processes that have imported what they need; these end
     # once the pipes to them do, with this one.
-    if sys.platform == "linux" and not PLACED and ADDRESS not in os.environ:
+    on_processors = sys.platform == "linux" and workflow.local_exec and not PLACED
+    if on_processors and ADDRESS not in os.environ:
         global WARM
         os.environ[ADDRESS] = f"pcqc-{secrets.token_hex(16)}-"
         start = [sys.executable, "-m", "pcqc_study.warm", os.environ[ADDRESS]]
