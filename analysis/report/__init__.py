@@ -5,7 +5,7 @@ The report needs no network and has no script.
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -36,14 +36,18 @@ SHOWN = ("report.html", "tables", "figures", "transcripts", "paper.tex", "paper.
 
 def run(task: "Task", study: Study) -> None:
     """Write tables, figures, paper, transcripts and report into one folder."""
-    collected, folder = load(study, task.inputs), task.folder
-    with beside(transcripts.write, study, folder):
+    folder = task.folder
+    with beside(transcripts.write, study, folder), beside(_draw, study, task.inputs, folder):
+        collected = load(study, task.inputs)
         tables.write(collected, folder)
-        figures.write(collected, folder)
         paper.write(collected, folder)
     write(collected, folder, task.inputs.get(LOST_POINTS))
     write_json(folder / ANSWER, whole_answer(collected))
     show(study, folder)
+
+
+def _draw(study: Study, inputs: Mapping[str, Path], folder: Path) -> None:
+    figures.write(load(study, inputs), folder)
 
 
 @contextmanager
