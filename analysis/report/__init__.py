@@ -35,12 +35,12 @@ SHOWN = ("report.html", "tables", "figures", "transcripts", "paper.tex", "paper.
 
 
 def run(task: "Task", study: Study) -> None:
-    """Write tables, figures, paper, transcripts and report into one folder."""
+    """Write tables, figures, transcripts, paper and report into one folder."""
     folder = task.folder
     with beside(transcripts.write, study, folder), beside(_draw, study, task.inputs, folder):
         collected = load(study, task.inputs)
         tables.write(collected, folder)
-        paper.write(collected, folder)
+    paper.write(collected, folder)
     write(collected, folder, task.inputs.get(LOST_POINTS))
     write_json(folder / ANSWER, whole_answer(collected))
     show(study, folder)
