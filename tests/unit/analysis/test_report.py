@@ -1,5 +1,6 @@
 """Figures, report and commands on the simulated study."""
 
+import os
 import re
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from analysis.figures import accuracy_inquiry, cost_curves, equal_turns, learnin
 from analysis.formats import html_text
 from analysis.statistics.estimates import Estimate
 from analysis.tables_and_figures import FIGURES, FORMS, chosen
+from pcqc_base.errors import UserError
 from pcqc_study.cli import main
 
 
@@ -159,3 +161,17 @@ def test_commands_write_one_table_and_one_figure(collected, capsys):
         "6 files in results/simulated/drawn/tables",
         "3 files in results/simulated/drawn/figures",
     ]
+
+
+def refuse(words):
+    raise UserError(words)
+
+
+def test_an_error_in_another_process_is_raised_here():
+    with (
+        pytest.raises(UserError, match="^the disk is full$"),
+        report.beside(refuse, "the disk is full"),
+    ):
+        pass
+    with pytest.raises(UserError, match="was killed; run it again"), report.beside(os._exit, 9):
+        pass
