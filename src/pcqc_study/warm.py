@@ -24,7 +24,7 @@ from pcqc_study.kinds import KINDS
 
 # Environment variable: what the names begin with at which `serve` listens.
 ADDRESS = "PCQC_WARM"
-LARGE = ("", "models", "mlflow")  # what they end with: what kinds of jobs import (`Kind.large`)
+LARGE = sorted({kind.large for kind in KINDS.values()})  # what they end with
 CREDENTIALS = struct.Struct("3i")  # process, user and group at the other end of a socket
 LONGEST = 1 << 17  # bytes of a command with its environment
 

@@ -66,9 +66,7 @@ def test_the_exact_expectation_needs_no_scorer(study):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param("vineppo", marks=pytest.mark.slow), "atpo", "infopo"]
-)
+@pytest.mark.parametrize("name", ["vineppo", "atpo", "infopo"])
 def test_a_killed_run_that_plays_on_searches_or_reads_again_ends_in_the_same_bytes(study, name):
     folder, rows = train(study, name)
     if name != "atpo":
