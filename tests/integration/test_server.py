@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import warm
 from helpers import make_case, make_tokenizer, scripted_context, scripted_scorer, tiny_model
 from stub_server import completion
 
@@ -221,6 +223,31 @@ def test_requests_go_to_all_servers_of_a_model(serve):
         results |= engine.collect(wait=True)
     assert set(tickets) - set(results) == {tickets[0]}
     assert len(fast.bodies) > len(slow.bodies) >= 1
+
+
+STOPPED = """
+from pcqc.engines.base import Request, Sampling
+from pcqc_base.settings import Server
+from pcqc_gpu.engines.server import ServerEngine
+import sys
+engine = ServerEngine(Server(sys.argv[1], timeout_seconds=60.0, concurrent=2))
+for number in range(20):
+    engine.submit(Request((number,), (2,)), Sampling(0.7, 0.9, 4, (7,)))
+while engine.replicas.all[0].asked < 2:
+    pass
+raise KeyboardInterrupt
+"""
+
+
+def test_a_process_that_stops_waits_for_no_answer_and_sends_nothing_more(serve, tmp_path):
+    stub = serve(lambda body, attempt: None)
+    (tmp_path / "stopped.py").write_text(STOPPED)
+    command = [warm.python(), "-m", "stopped", stub.url]
+    start = time.monotonic()
+    stopped = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=30)
+    assert stopped.stderr.endswith(b"KeyboardInterrupt\n")
+    assert len(stub.bodies) <= 2
+    assert time.monotonic() - start < 30  # of sixty, more than once
 
 
 @pytest.mark.slow

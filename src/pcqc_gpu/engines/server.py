@@ -7,10 +7,13 @@ and so are the samples of the same model.
 
 import concurrent.futures
 import math
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import torch
@@ -34,6 +37,41 @@ NEUTRAL = {
 IDS = {"return_token_ids": True, "return_tokens_as_token_ids": True}
 
 Asked = tuple[dict, Read]  # what is sent, and what reads the reply to it
+
+
+class _Threads:
+    """Threads that do what is submitted, for as long as there is an owner.
+
+    Python waits at its end for those of `concurrent.futures`: a run that has failed, or was
+    stopped, would still send each request that is queued, and wait for answers until they time out.
+    """
+
+    def __init__(self, number: int):
+        self._tasks: SimpleQueue = SimpleQueue()
+        for _ in range(number):
+            Thread(target=self._work, args=(self._tasks,), daemon=True).start()
+        weakref.finalize(self, self._stop, self._tasks, number)
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future:
+        """The result to come of `work(*arguments)`."""
+        future: Future = Future()
+        self._tasks.put((future, work, arguments))
+        return future
+
+    @staticmethod
+    def _work(tasks: SimpleQueue) -> None:
+        while task := tasks.get():
+            future, work, arguments = task
+            try:
+                future.set_result(work(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+            del task, future, work, arguments  # else they keep the owner while it waits
+
+    @staticmethod
+    def _stop(tasks: SimpleQueue, number: int) -> None:
+        for _ in range(number):
+            tasks.put(None)
 
 
 class ServerEngine(Engine):
@@ -62,7 +100,7 @@ class ServerEngine(Engine):
         self.vocabulary = math.inf
         self.replicas = Replicas(server)
         self.replicas.look_up()
-        self._threads = ThreadPoolExecutor(server.concurrent * len(self.replicas.all))
+        self._threads = _Threads(server.concurrent * len(self.replicas.all))
 
     @property
     def model(self) -> str:
@@ -202,7 +240,8 @@ class ServerEngine(Engine):
         Raises:
             UserError: all failed, and none because the server refused it.
         """
-        results = self._counted(list(self._threads.map(self._post, asked)))
+        futures = [self._threads.submit(self._post, a) for a in asked]
+        results = self._counted([future.result() for future in futures])
         failures = [result for result in results if isinstance(result, Failure)]
         if (
             failures
