@@ -1,32 +1,38 @@
 """Fixtures of all tests, what `tests/long` and ../shared mean, and the line on what was not run."""
 
+import atexit
 import gc
+import os
 import shutil
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
-import torch
-from helpers import INSTRUCTION, SECRET_ADDRESS, make_tokenizer, tiny_model
 from once import once
 from workplace import Workplace
-
-from pcqc.cases.chat import ChatFormat
 
 TESTS = Path(__file__).parent
 SHARED = TESTS.parents[1] / "shared"  # the paper's source and the published cases, beside the clone
 # They import vLLM or TRL, which takes seconds: side by side, so that one worker does it for all.
 HEAVY = ("test_vllm", "test_gpu_path", "test_benchmarks", "test_gpu_benchmarks", "test_trl_trainer")
+# Fixtures whose tests are slow: DeepSpeed's processes, vLLM's engines, SmolLM2 from its package.
+SLOW = {"launched", "engines", "smollm2_folder"}
 
-torch.set_num_threads(1)
 gc.disable()  # until all modules are imported: it would walk what is loaded again and again
+if "PYTEST_XDIST_WORKER" in os.environ:  # it has told all, and to tear torch down takes seconds
+    atexit.register(os._exit, 0)
 
 
 def pytest_collection_modifyitems(items):
     """Marks by folder and by fixture; the slowest come first, so that workers end together."""
+    import torch  # not above: with `-n` there is a process that collects no test
+
+    torch.set_num_threads(1)
     for item in items:
         if TESTS / "long" in item.path.parents:
             item.add_marker("long")
+        if SLOW & set(item.fixturenames) and not item.get_closest_marker("long"):
+            item.add_marker("slow")
         if "shared_file" in item.fixturenames:
             item.add_marker("needs_shared")
         if {"torch", "plain_logprobs"} & set(vars(item.module)):
@@ -81,17 +87,25 @@ def fixtures():
 
 @pytest.fixture(scope="session")
 def tokenizer():
+    from helpers import make_tokenizer
+
     return make_tokenizer()
 
 
 @pytest.fixture(scope="session")
 def chat(tokenizer):
+    from helpers import INSTRUCTION
+
+    from pcqc.cases.chat import ChatFormat
+
     return ChatFormat(tokenizer, INSTRUCTION)
 
 
 @pytest.fixture(scope="session")
 def model():
     """A tiny random model; tests that train make one of their own."""
+    from helpers import tiny_model
+
     return tiny_model()
 
 
@@ -145,6 +159,7 @@ def simulated_study(tmp_path_factory):
 def reported(tmp_path_factory, simulated_study):
     """Folder with tables, figures (svg) and report of the simulated study; tests read it."""
     import simulated
+    from helpers import SECRET_ADDRESS
 
     from analysis import figures, report, tables
     from analysis.load import load

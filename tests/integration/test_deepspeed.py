@@ -57,7 +57,8 @@ def torch_run():
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def launched(tmp_path_factory):
+    """Folder with what two processes trained."""
     folder = tmp_path_factory.mktemp("deepspeed")
     deepspeed_worker.run(folder, 2, *DEFAULT, "small-steps", "waiting")
     return folder
@@ -112,17 +113,15 @@ def check_sft(folder: Path, name: str, torch_sft) -> None:
     assert written["exact"], "a resumed SFT ended elsewhere"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", DEFAULT)
-def test_two_processes_train_and_fine_tune_as_one(trained, torch_run, torch_sft, name):
-    check(trained, name, torch_run)
-    check_sft(trained, name, torch_sft)
+def test_two_processes_train_and_fine_tune_as_one(launched, torch_run, torch_sft, name):
+    check(launched, name, torch_run)
+    check_sft(launched, name, torch_sft)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
-def test_an_optimiser_that_waits_on_the_host_takes_no_memory_and_the_same_steps(trained, stage):
-    critics = json.loads((trained / "waiting.json").read_text())[stage]
+def test_an_optimiser_that_waits_on_the_host_takes_no_memory_and_the_same_steps(launched, stage):
+    critics = json.loads((launched / "waiting.json").read_text())[stage]
     assert critics["same"]
     beside, waiting = critics["held"][:3], critics["held"][3:]
     # Master weights and two moments, in fp32, of this process's half of the critic.
@@ -143,8 +142,7 @@ def masters(state: Path) -> dict[str, torch.Tensor]:
     return {n.removeprefix("model.").removesuffix(ending): t for n, t in named.items()}
 
 
-@pytest.mark.slow
-def test_small_steps_in_bfloat16_do_not_round_away(trained, tmp_path):
+def test_small_steps_in_bfloat16_do_not_round_away(launched, tmp_path):
     """The fp32 weights move as SFT in fp32 moves them, within a twentieth of the way (0.05).
 
     Steps on the bf16 weights themselves would move one in a hundred, and miss all of it (1.00).
@@ -152,11 +150,11 @@ def test_small_steps_in_bfloat16_do_not_round_away(trained, tmp_path):
     model = tiny_model(0).to(torch.bfloat16).float()
     before = flat(dict(model.named_parameters())).detach()
     _, exact = fine_tune(model, adamw_backend, SMALL_STEPS, tmp_path)
-    held = masters(trained / "small-steps")
+    held = masters(launched / "small-steps")
     wanted, moved = flat(exact) - before, flat(held) - before
     assert float((moved != 0).float().mean()) > 0.95
     assert float((moved - wanted).norm() / wanted.norm()) < 0.1
-    computed = load_file(trained / "small-steps.safetensors")
+    computed = load_file(launched / "small-steps.safetensors")
     assert all(torch.equal(t, held[n].to(torch.bfloat16)) for n, t in computed.items())
 
 
@@ -169,16 +167,16 @@ def test_unsharded_and_offloaded_train_alike(tmp_path, torch_run, torch_sft):
 
 
 @pytest.mark.long
-def test_another_number_of_processes_or_stage_resumes(trained, torch_run):
-    deepspeed_worker.run(trained, 1, *DEFAULT)
+def test_another_number_of_processes_or_stage_resumes(launched, torch_run):
+    deepspeed_worker.run(launched, 1, *DEFAULT)
     for name in DEFAULT:
-        mine = load_file(trained / f"{name}-elsewhere.safetensors")
+        mine = load_file(launched / f"{name}-elsewhere.safetensors")
         assert_same_training(mine, torch_run[0], UPDATES)
 
 
-def test_a_state_of_the_other_kind_is_refused(trained, tmp_path):
+def test_a_state_of_the_other_kind_is_refused(launched, tmp_path):
     policy = Policy(tiny_model(0), None, RL)
-    (state,) = (trained / "states" / "zero-1").glob("step-*")
+    (state,) = (launched / "states" / "zero-1").glob("step-*")
     with pytest.raises(UserError, match=r"began with placement\.learner and cannot resume without"):
         load_state(state.parent, {"actor": policy.state})
     model = tiny_model(0)

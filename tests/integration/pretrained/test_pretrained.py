@@ -219,7 +219,6 @@ def test_smollm2_is_read_from_its_package(smollm2_folder):
     assert tokenizer.decode(spoken.tokens) == " Paris"
 
 
-@pytest.mark.slow
 def test_smollm2_draws_the_same_alone_and_in_a_batch(smollm2_folder):
     """What `engine_checks.py` asks of tiny models, with a real one's vocabulary."""
     chat = ChatFormat(load_tokenizer(smollm2_folder), INSTRUCTION)
@@ -251,7 +250,6 @@ def test_option_labels_are_the_models_own_tokens(smollm2):
     assert chances.sum() == pytest.approx(1)
 
 
-@pytest.mark.slow
 def test_ten_options_have_the_probabilities_of_their_whole_labels(smollm2_folder, smollm2):
     """` 10` is ` `, `1`, `0` to SmolLM2: 0.070 of all, not the 0.141 of `0` once `1` is there."""
     model = load_model(smollm2_folder).cpu()

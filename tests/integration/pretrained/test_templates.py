@@ -26,7 +26,8 @@ def any_chat(request, qwen3):
     return ChatFormat(request.getfixturevalue("smollm2"), INSTRUCTION)
 
 
-both = pytest.mark.parametrize("any_chat", ["qwen3", "smollm2"], indirect=True)
+SMOLLM2 = pytest.param("smollm2", marks=pytest.mark.slow)
+both = pytest.mark.parametrize("any_chat", ["qwen3", SMOLLM2], indirect=True)
 
 
 def own_rendering(chat: ChatFormat, messages: list[dict], **options) -> list[int]:

@@ -19,7 +19,7 @@ PLAIN = "No cough."
 MARKERS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>")
 
 
-@pytest.fixture(params=["qwen3", "clinic", "smollm2"])
+@pytest.fixture(params=["qwen3", "clinic", pytest.param("smollm2", marks=pytest.mark.slow)])
 def chat(request):
     if request.param == "smollm2":
         return ChatFormat(request.getfixturevalue("smollm2"), INSTRUCTION)
