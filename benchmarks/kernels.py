@@ -4,14 +4,15 @@
 
 One forward and backward pass of a layer, and of the output layer, as transformers and our learner
 write them, on fake tensors in bf16: nothing is computed, so it runs anywhere. Every operation of
-torch that is no view is a kernel; it reads and writes its tensors once. From these bytes and two
-rates of a GPU follow a prediction of the update's share of a large product's speed, and the most
-that fused kernels could make of it: those read their inputs and write their results once. Prints
-Markdown.
+torch that is no view is a kernel; it reads and writes its tensors once. A layer compiled by
+`torch.compile` (`placement.learner.compile`) is counted as torch plans its kernels, for this CPU.
+From the bytes and two rates of a GPU follow predictions of the update's share of a large product's
+speed. Prints Markdown.
 """
 
 import argparse
 import dataclasses
+import logging
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 
 import torch
 from tabulate import tabulate
+from torch._inductor import compile_fx, metrics
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -151,17 +153,43 @@ def by_part(shape: Architecture, tokens: int) -> dict[str, tuple[Count, Count]]:
     return {"layer": layer, "rest": (single[0] - layer[0], single[1] - layer[1])}
 
 
-def fused(shape: Architecture) -> float:
-    """Bytes a token of a layer's forward and backward pass where each part is one kernel.
+def compiled(shape: Architecture, tokens: int = 512) -> tuple[Count, Count]:
+    """Forward and backward pass of a compiled layer; its bytes a token depend on no length.
 
-    Norms with what is added before them, norms of heads, rotation, the gate: inputs read once,
-    results written once, in bf16.
+    Products and attention stay kernels of their own. What is between them torch writes; it counts
+    what each of these reads and writes.
     """
-    wide, heads = shape.width, (shape.heads + shape.kv_heads) * shape.head_dim
-    norms = 2 * (4 + 5) * wide  # x, y -> x + y, norm; backward: x, two gradients -> one, twice
-    of_heads = (2 + 3) * heads * shape.head_norms
-    rotation, gate = (2 + 2) * heads, (3 + 5) * shape.hidden
-    return BF16 * (norms + of_heads + rotation + gate)
+    config = config_of(
+        dataclasses.replace(shape, layers=1, vocabulary=1),
+        attn_implementation=_ATTENTION,
+        dtype=torch.bfloat16,
+    )
+    model = Qwen3ForCausalLM._from_config(config).model
+    hidden = torch.zeros(1, tokens, shape.width, dtype=torch.bfloat16, requires_grad=True)
+    rotation = model.rotary_emb(hidden, torch.arange(tokens)[None])
+    model.layers[0].compile(dynamic=False)
+    with _planned(tokens) as forward:
+        output = model.layers[0](hidden, position_embeddings=rotation, attention_mask=None)
+    with _planned(tokens) as backward:
+        output.sum().backward()
+    return forward[0], backward[0]
+
+
+@contextmanager
+def _planned(tokens: int) -> Iterator[list[Count]]:
+    """The kernels that torch plans inside the context, which must compile anew."""
+    counts: list[Count] = []
+    compile_fx.inductor_metrics_log.setLevel(logging.INFO)  # else torch counts nothing
+    torch._dynamo.reset()
+    metrics.reset()
+    with torch.compiler.config.patch(force_disable_caches=True):
+        yield counts
+    compile_fx.inductor_metrics_log.setLevel(logging.NOTSET)
+    # Results of attention after its first are no kernels; sizes come in numbers of four bytes.
+    planned = [(node, 4 * size) for node, size in metrics.nodes_num_elem]
+    launched = [node for node, _ in planned if type(node.node).__name__ != "MultiOutput"]
+    moved = sum(size for node, size in planned if not node.is_extern())
+    counts.append(Count(len(launched), moved / tokens))
 
 
 def predicted(shape: Architecture, layer: float, again: float, rest: float) -> float:
@@ -185,18 +213,21 @@ def row(name: str, shape: Architecture, tokens: int) -> dict[str, object]:
     parts = by_part(shape, tokens)
     (forward, backward), rest = parts["layer"], sum(count.moved for count in parts["rest"])
     moved = forward.moved + backward.moved
-    least = fused(shape)
+    once, twice = compiled(shape)
+    written = once.moved + twice.moved
     return {
         "model": name,
         "kernels of a layer, forward": forward.kernels,
         "backward": backward.kernels,
         "KiB a token and layer": moved / 1024,
-        "fused": least / 1024,
+        "compiled, forward": once.kernels,
+        "compiled, backward": twice.kernels,
+        "compiled, KiB": written / 1024,
         "KiB a scored token in the output layer": rest / 1024,
         "share, predicted": predicted(shape, moved, forward.moved, rest),
         "measured": MEASURED[name],
-        "fused, predicted": predicted(shape, least, least / 3, rest),
-        "fused, measured": "",
+        "compiled, predicted": predicted(shape, written, once.moved, rest),
+        "compiled, measured": "",
     }
 
 

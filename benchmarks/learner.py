@@ -4,8 +4,9 @@
 
 Weights are random, batches like PCQC's and GRPO's. A tiny model computes log-probabilities and
 their gradient on token trees and on each sequence by itself, in fp32, on a GPU also in bf16. Then
-each size takes updates with DeepSpeed as a run does, on a GPU in bf16; the first size also without
-gradient checkpointing. Without a GPU there is the tiny size alone, in fp32.
+each size takes updates with DeepSpeed as a run does, on a GPU in bf16, those of PCQC also with
+compiled layers; the first size also without gradient checkpointing. Without a GPU there is the tiny
+size alone, in fp32.
 
 Writes results/learner.json and learner.md with each row. What fails is a row that says why, the
 others go on, and the exit status is 1.
@@ -56,7 +57,12 @@ def make_model(shape: Architecture, dtype: str, **more) -> Qwen3ForCausalLM:
 
 
 def make_policy(
-    model, tokens: int, processes: Processes, checkpointing: bool = True, head: bool = False
+    model,
+    tokens: int,
+    processes: Processes,
+    checkpointing: bool = True,
+    head: bool = False,
+    compiled: bool = False,
 ) -> Policy:
     """The model in training with DeepSpeed, as a run has it; it is trained in place.
 
@@ -66,8 +72,9 @@ def make_policy(
         processes: this one.
         checkpointing: whether layers are computed again in the backward pass.
         head: whether logits stay in float32.
+        compiled: whether layers are.
     """
-    placement = LearnerPlacement(devices=(0,), gradient_checkpointing=checkpointing)
+    placement = LearnerPlacement((0,), gradient_checkpointing=checkpointing, compile=compiled)
     backend = partial(DeepSpeedBackend, placement=placement, processes=processes)
     rl = Rl(
         cases_per_update=8, learning_rate=1e-6, checkpoint_every=1, tokens_per_micro_batch=tokens
@@ -158,19 +165,20 @@ def updates(page: Page, sizes: Sequence[str], tokens: int, rounds: int) -> None:
     dtype = "bfloat16" if torch.cuda.is_available() else "float32"
     product = product_rate(dtype)
     page.add("A large product", {"numbers": dtype}, lambda: {"TFLOP/s": product / 1e12})
-    plan = [(size, name, True) for size in sizes for name in KINDS]
-    plan += [(sizes[0], name, False) for name in KINDS]
+    plan = [(size, name, True, False) for size in sizes for name in KINDS]
+    plan += [(size, "PCQC", True, True) for size in sizes]
+    plan += [(sizes[0], name, False, False) for name in KINDS]
     with leaving(processes := join([0])):
-        for size, name, again in plan:
+        for size, name, again, compiled in plan:
 
-            def measure(size=size, name=name, again=again) -> dict:
+            def measure(size=size, name=name, again=again, compiled=compiled) -> dict:
                 model = make_model(SIZES[size], dtype)
-                policy = make_policy(model, tokens, processes, checkpointing=again)
+                policy = make_policy(model, tokens, processes, again, compiled=compiled)
                 return speed(size, KINDS[name], policy, rounds, product)
 
             free()
             given = {"model": size, "batch": name, "checkpointing": "yes" if again else "no"}
-            page.add("Updates", given, measure)
+            page.add("Updates", given | {"layers": "compiled" if compiled else "plain"}, measure)
 
 
 def main() -> int:

@@ -22,6 +22,10 @@ from pcqc_gpu.deepspeed_start import deepspeed_package, deepspeed_settings
 from pcqc_gpu.host_memory import HostMemory
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+# Forms of a compiled layer, after which torch would compute others uncompiled: a policy's and a
+# reference's, with gradients and without, again in the backward pass, of one row and of several,
+# with a block mask and without.
+FORMS = 24
 
 
 class DeepSpeedBackend:
@@ -31,7 +35,7 @@ class DeepSpeedBackend:
         module: the same in every process; in bf16 or fp32.
         learning_rate: constant.
         settings: weight decay, gradient clipping.
-        placement: ZeRO stage, offload, gradient checkpointing.
+        placement: ZeRO stage, offload, gradient checkpointing, compilation.
         processes: that share the work.
     """
 
@@ -53,6 +57,7 @@ class DeepSpeedBackend:
         )
         self.steps = 0
         self.host = HostMemory()
+        self.compiled = placement.compile
         self.recomputed = _checkpointed_layers(module) if placement.gradient_checkpointing else []
         config = deepspeed_settings(placement, module)
         config["gradient_clipping"] = settings.max_gradient_norm
@@ -80,7 +85,7 @@ class DeepSpeedBackend:
     def frozen(self, module: torch.nn.Module) -> Callable[[Padded], torch.Tensor]:
         """Forward of another module, sharded like this one, but never trained."""
         if self.unsharded:
-            return module
+            return self._compile(module)
         for parameter in module.parameters():
             parameter.requires_grad_(False)
         config = deepspeed_settings(LearnerPlacement(devices=(), zero=3), module)
@@ -108,7 +113,21 @@ class DeepSpeedBackend:
     def _initialized(self, module: torch.nn.Module, config: dict, **others):
         """DeepSpeed's engine of a module, with its output suppressed."""
         with redirect_stdout(io.StringIO()):
-            return self.deepspeed.initialize(model=module, config=config, **others)[0]
+            model = self._compile(module)
+            return self.deepspeed.initialize(model=model, config=config, **others)[0]
+
+    def _compile(self, module: torch.nn.Module) -> torch.nn.Module:
+        """The module; its layers, which share their code, are compiled once, for all lengths.
+
+        A compiled layer has its gradients in another order. From ZeRO 2 on DeepSpeed adds up the
+        processes' gradients in the order in which they come, and would mix them up where one
+        process has compiled what another has not yet.
+        """
+        if self.compiled:
+            torch._dynamo.config.recompile_limit = FORMS
+            for layer in _layers(module):
+                layer.compile(dynamic=True)
+        return module
 
     @contextmanager
     def _recomputing(self) -> Iterator[None]:
@@ -214,12 +233,16 @@ class ShardedState:
         return padded.narrow(0, size * self.backend.processes.rank, size)
 
 
-def _checkpointed_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """The layers that recompute their activations in the backward pass."""
+def _layers(module: torch.nn.Module) -> list[torch.nn.Module]:
     from transformers.modeling_layers import GradientCheckpointingLayer
 
+    return [part for part in module.modules() if isinstance(part, GradientCheckpointingLayer)]
+
+
+def _checkpointed_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
+    """The layers that recompute their activations in the backward pass."""
     for part in module.modules():
         if hasattr(part, "gradient_checkpointing_enable"):
             cast(Any, part).gradient_checkpointing_enable({"use_reentrant": False})
             break
-    return [part for part in module.modules() if isinstance(part, GradientCheckpointingLayer)]
+    return _layers(module)

@@ -35,7 +35,7 @@ from pcqc_gpu.launch import _reason, processes_wanted
 from pcqc_study.settings import load_study
 
 STAGES = ("zero-1", "zero-2", "zero-3")
-DEFAULT = ("zero-1", "zero-3")  # small steps are of zero 2
+DEFAULT = ("zero-1", "zero-1-compiled", "zero-3")  # small steps are of zero 2
 LONG = ("zero-2", "zero-1-offload", "zero-3-offload")
 # What two orders of summing the same gradients promise for one step, in the norm of all weights.
 # Each gradient is off by a few units in the last place; Adam divides it by its own size, so the

@@ -45,8 +45,10 @@ def test_the_learner_alone_on_a_cpu(tmp_path):
     assert [(row["numbers"], row["batch"]) for row in trees] == [("float32", k) for k in KINDS]
     assert all(row[learner.APART] < 1e-5 and row[learner.GRADIENT] < 1e-5 for row in trees)
     assert all(row["trees"] < row["sequences"] for row in trees)
-    assert [(row["batch"], row["checkpointing"]) for row in updates] == [
-        (kind, again) for again in ("yes", "no") for kind in KINDS
+    assert [(row["batch"], row["checkpointing"], row["layers"]) for row in updates] == [
+        *((kind, "yes", "plain") for kind in KINDS),
+        ("PCQC", "yes", "compiled"),
+        *((kind, "no", "plain") for kind in KINDS),
     ]
     assert all(row["nodes"] < row["tokens"] / 2 for row in updates)
     assert all(0 < row["share of a product's speed (%)"] < 100 for row in updates)

@@ -13,6 +13,7 @@ from learner_material import (
     updated,
     value_sequences,
 )
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn.attention.flex_attention import create_block_mask, create_mask
 
 from pcqc.methods.sequences import QUESTION, TERMINAL
@@ -22,6 +23,7 @@ from pcqc.training.batching import TokenModel
 from pcqc.training.token_trees import merge_prefixes, pad_token_trees
 from pcqc.training.training_sequence import KL, Term, TrainingSequence
 from pcqc.training.tree_attention import BLOCK, padded_length, tree_mask
+from pcqc_gpu.deepspeed_backend import FORMS
 
 
 def random_trees(seed: int) -> list[TrainingSequence]:
@@ -86,9 +88,9 @@ def test_a_block_is_listed_as_it_is_seen(seed):
         assert torch.equal(ours[listed], theirs[listed])
 
 
-def weighted_mean(model) -> torch.Tensor:
-    """Of the log-probabilities of all tokens of random trees."""
-    trees = merge_prefixes(random_trees(0), 4096, "cpu")
+def weighted_mean(model, count: int = 12) -> torch.Tensor:
+    """Of the log-probabilities of all tokens of random trees; of so many sequences."""
+    trees = merge_prefixes(random_trees(0)[:count], 4096, "cpu")
     selected = [np.arange(len(m.tokens)) > 0 for tree in trees for m in tree.members]
     logprobs = TokenModel(model)(pad_token_trees(trees, selected, "cpu"))
     torch.manual_seed(0)
@@ -133,6 +135,25 @@ def test_a_layer_that_recomputes_attends_as_it_did():
     torch.testing.assert_close(gradients(model), gradients(dense), atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.slow  # torch traces a layer
+def test_compiled_layers_take_trees_of_all_lengths_in_two_graphs():
+    """One for one row, one for several.
+
+    As torch traces it for CUDA; no kernel is made, since a CPU has none for the backward pass.
+    """
+    plain, model = tiny_model(0), tiny_model(0)
+    graphs = CompileCounterWithBackend("aot_eager")
+    for layer in model.model.layers:
+        layer.compile(dynamic=True, backend=graphs)
+    for count in (12, 9, 11):
+        for each, stance in ((plain, "force_eager"), (model, "default")):
+            each.zero_grad()
+            with eager_blocks(stance):
+                weighted_mean(each, count).backward()
+        torch.testing.assert_close(gradients(model), gradients(plain), atol=1e-6, rtol=1e-5)
+    assert graphs.frame_count == 2
+
+
 def test_a_model_that_took_trees_is_otherwise_as_before(tmp_path):
     """The transformers engine and SFT may use the learner's module: same bits, same config."""
     model, fresh = tiny_model(0), tiny_model(0)
@@ -165,14 +186,19 @@ def test_rows_are_padded_to_blocks_within_the_budget():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recomputes", [False, True])
-def test_four_kernels_serve_all_lengths_and_passes(monkeypatch, recomputes):
-    """One row or several, with gradients or without; never another for a length or a layer."""
+@pytest.mark.parametrize(("recomputes", "compiled"), [(False, False), (True, False), (True, True)])
+def test_four_kernels_serve_all_lengths_and_passes(monkeypatch, recomputes, compiled):
+    """One row or several, with gradients or without; never another for a length or a layer.
+
+    Of a compiled layer there are others for a frozen model, and for what is computed again.
+    """
     monkeypatch.setattr(tree_attention, "BLOCK_MASKED", frozenset({"cpu"}))
     monkeypatch.setattr("torch.nn.attention.flex_attention._validate_device", lambda *_: None)
     policy, reference = tiny_model(0), tiny_model(1).requires_grad_(False)
     if recomputes:
         policy.train().gradient_checkpointing_enable({"use_reentrant": False})
+    for layer in [*policy.model.layers, *reference.model.layers] if compiled else []:
+        layer.compile(dynamic=True)
     graphs = []
 
     def keep(graph, inputs):
@@ -194,5 +220,9 @@ def test_four_kernels_serve_all_lengths_and_passes(monkeypatch, recomputes):
     torch._dynamo.reset()
     with torch.compiler.set_stance(force_backend=keep):
         made = [update(*size) for size in [(1, 4), (1, 3), (2, 2), (1, 2), (1, 9), (3, 5), (2, 7)]]
-    assert made == [2, 2, 4, 4, 4, 4, 4]
-    assert 2 * made[-1] <= torch._dynamo.config.recompile_limit
+    if compiled:
+        assert made == [4, 4, 8, 8, 8, 8, 8]
+        assert 3 * made[-1] <= FORMS
+    else:
+        assert made == [2, 2, 4, 4, 4, 4, 4]
+        assert 2 * made[-1] <= torch._dynamo.config.recompile_limit

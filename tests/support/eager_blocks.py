@@ -11,13 +11,15 @@ from pcqc.training import tree_attention
 
 
 @contextmanager
-def eager_blocks() -> Iterator[None]:
+def eager_blocks(stance: str = "force_eager") -> Iterator[None]:
     """Trees have block masks on the CPU, as on CUDA, and attention over them is not compiled.
+
+    With the stance "default" what a test compiles is.
 
     Torch refuses the backward pass on a CPU, since its compiled kernel has none there. The eager
     form has one, against which torch's own tests hold the kernel; so the refusal is taken out.
     """
-    with pytest.MonkeyPatch.context() as patch, torch.compiler.set_stance("force_eager"):
+    with pytest.MonkeyPatch.context() as patch, torch.compiler.set_stance(stance):
         patch.setattr(tree_attention, "BLOCK_MASKED", frozenset({"cpu"}))
         patch.setattr("torch.nn.attention.flex_attention._validate_device", lambda *_: None)
         with warnings.catch_warnings():

@@ -20,6 +20,7 @@ STUDIES = sorted(path.stem for path in (ROOT / "config" / "studies").glob("*.yam
 TEXT = {name: (ROOT / f"config/studies/{name}.yaml").read_text() for name in STUDIES}
 RAW = "raw value"  # replaced in the file's text by YAML that a dump would not write
 GONE = object()
+COMPILED = {"placement.learner.compile": True, "placement.learner.zero": 1}
 
 
 @pytest.fixture
@@ -202,6 +203,12 @@ def test_settings_that_only_a_real_study_has_are_checked(load):
         ({"models.actor.gguf": "x"}, "models.actor: 'revision' is of a repository and 'gguf'"),
         ({"data.training": []}, "data.training: must be a list of at least one"),
         ({"engine.process": "learner"}, "'learner' leaves vLLM in a process that DeepSpeed ends"),
+        ({"placement.learner.compile": True}, "compile: gradients are added up in order at ZeRO 1"),
+        ({**COMPILED, "placement.deterministic": True}, "compile: a resumed run may get other"),
+        (
+            {**COMPILED, "engine.kind": "transformers"},
+            "compile: the engine computes with the learn",
+        ),
     ):
         with pytest.raises(UserError, match=re.escape(words)):
             load(changes, study="paper")

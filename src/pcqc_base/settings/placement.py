@@ -25,6 +25,7 @@ class LearnerPlacement:
     # while consultations are sampled; or the same of all that learns, always, and stepped there.
     offload: Literal["none", "critic", "optimizer"] = "none"
     gradient_checkpointing: bool = False  # recompute each layer in the backward pass
+    compile: bool = False  # fuse what a layer computes beside its products, by torch.compile
 
 
 @dataclass(frozen=True, config=STRICT)

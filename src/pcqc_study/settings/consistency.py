@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from pcqc_base.errors import nearest
 from pcqc_base.settings.every_method import Method
+from pcqc_base.settings.placement import Placement
 from pcqc_study.settings.study import Study
 
 # Names that a study's `data` folder and its tables have beside those of benchmarks.
@@ -184,6 +185,18 @@ def _sizes(study: Study) -> Iterator[Problem]:
             "'learner' leaves vLLM in a process that DeepSpeed ends; with a placement set it to "
             "'own'",
         )
+    if study.placement and study.placement.learner.compile:
+        yield from _compiled(study, study.placement)
+
+
+def _compiled(study: Study, placement: Placement) -> Iterator[Problem]:
+    name, remedy = "placement.learner.compile", "remove it, or set"
+    if study.engine.kind != "vllm":  # it would compile anew as its cache of keys grows
+        yield name, f"the engine computes with the learner's layers; {remedy} engine.kind: vllm"
+    if placement.learner.zero != 1:  # see DeepSpeedBackend
+        yield name, f"gradients are added up in order at ZeRO 1 alone; {remedy} learner.zero: 1"
+    if placement.deterministic:  # torch picks kernels by the first lengths that it meets
+        yield name, f"a resumed run may get other kernels; {remedy} placement.deterministic: false"
 
 
 def _continuation(study: Study) -> Iterator[Problem]:
