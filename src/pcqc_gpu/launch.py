@@ -98,15 +98,15 @@ def join_job(study: Study) -> Processes:
     if study.placement is None:
         return SINGLE_PROCESS
     if parent := os.environ.pop(PARENT, None):
-        _end_with(int(parent))
+        end_with(int(parent))
     require_gpu(study.placement.device)
     learner = study.placement.learner
     return join([device % study.placement.devices_per_node for device in learner.devices])
 
 
-def _end_with(parent: int) -> None:
-    """Have the system kill this process when its parent ends, however that ends."""
+def end_with(parent: int, by: int = signal.SIGKILL) -> None:
+    """Have the system send this process a signal when its parent ends, however that ends."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:
         raise SystemExit(1)

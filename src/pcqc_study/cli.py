@@ -12,8 +12,8 @@ from pcqc_study.program import Program, pcqc
 # What `pcqc --help` lists; the steps of the workflow are the third group.
 GROUPS = {
     "Look at a study": "status answer diff explain consult check doctor plan",
-    "Make and change": "init data vary tune accept clean restore tables figures docs archive push "
-    "completion",
+    "Make and change": "init data vary tune accept serve clean restore tables figures docs archive "
+    "push completion",
 }
 # Each adds its commands.
 MODULES = ("pcqc_study.job_commands", "pcqc_study.commands", "data_prep.cli", "analysis.cli")

@@ -209,6 +209,20 @@ def doctor(study, measure, method, cases) -> None:
 
 @pcqc.command()
 @study
+@argument("command", "such as -- make results", nargs=-1, type=click.UNPROCESSED)
+def serve(study, command) -> None:
+    """Start vLLM's servers of a study's patient and scorer, and run a command beside them.
+
+    The study's `servers` name ports of this machine. The command follows after --; when it ends the
+    servers end, and without one they run until Ctrl-C.
+    """
+    from pcqc_gpu.serve import serve
+
+    raise click.exceptions.Exit(serve(study, command))
+
+
+@pcqc.command()
+@study
 @as_json
 def plan(study, as_json) -> None:
     """Say what a study needs; refuse what cannot fit.

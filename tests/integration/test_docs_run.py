@@ -26,11 +26,9 @@ SMALL_MODEL = "takes minutes; tests/long/test_real_dag.py makes a smaller one"
 NOT_HERE = {
     r"make test": "would run this test",
     r"snakemake .*study=paper --until sft .*": GPUS,
-    r"make results STUDY=paper": GPUS,
     r"pcqc doctor real": GPUS,
     r"python -m benchmarks\.first_hour": GPUS,
-    r"VLLM_NO_USAGE_STATS=1 vllm serve .*": GPUS,
-    r"until curl .*/health; do sleep 5; done": GPUS,
+    r"pcqc serve paper .*": GPUS,
     r"snakemake --workflow-profile slurm .*": "needs a cluster; tests/long/test_slurm.py has one",
     r"pcqc data fetch \w.*": NETWORK,
     r"make trackers": NETWORK,
@@ -43,7 +41,6 @@ NOT_HERE = {
     r"pcqc tune clinic.*": "the miniature has no trials; see test_tuning.py",
     r"make ui": "opens a server; see test_ui.py",
     r"creditbench run my_credit\.py": "reads all of its material; see test_creditbench.py",
-    r"VLLM_NO_USAGE_STATS=1 python -m vllm\..*": "opens a server; test_vllm.py asks one",
 }
 # What differs from the page: the study is small and is named everywhere, the Makefile is the
 # repository's, one ablation stands for the four, without a report of its own (a variation's is

@@ -38,7 +38,7 @@ def start(monkeypatch, tmp_path):
         def llm(**settings):
             return make(**settings) or SimpleNamespace(collective_rpc=lambda *_, **__: None)
 
-        monkeypatch.setattr(vllm_start, "_vllm", lambda: SimpleNamespace(LLM=llm))
+        monkeypatch.setattr(vllm_start, "vllm_package", lambda: SimpleNamespace(LLM=llm))
         return start_small(folder, shared=shared)
 
     return begin
@@ -126,6 +126,6 @@ def test_kernels_of_the_sampler_are_kept_apart_from_a_compiled_model(monkeypatch
     monkeypatch.setattr(os, "environ", dict(os.environ))
     os.environ.pop("TRITON_CACHE_DIR", None)
     os.environ["VLLM_CACHE_ROOT"] = str(tmp_path)
-    vllm_start._vllm()
+    vllm_start.vllm_package()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "one-model")
     assert triton_cache_dir(0) == str(tmp_path / "triton")

@@ -1,7 +1,6 @@
 """What a GPU machine checks and the CPU does not, held to vLLM's own arithmetic."""
 
 import os
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,8 +24,6 @@ from pcqc_study.run_job import placed
 from pcqc_study.settings import load_study
 
 DOCS = Path(__file__).parents[2] / "docs"
-# In bytes per sequence and word: logits, sorted logits, their order, probabilities, their sums.
-SAMPLER = 4 + 4 + 8 + 4 + 4
 
 
 class Gpu:
@@ -58,7 +55,7 @@ def gpu(monkeypatch, tmp_path):
         device = Gpu(kind)
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path))
-        monkeypatch.setattr(vllm_start, "_vllm", lambda: SimpleNamespace(LLM=device.start))
+        monkeypatch.setattr(vllm_start, "vllm_package", lambda: SimpleNamespace(LLM=device.start))
         monkeypatch.setattr(platforms.current_platform, "is_cpu", lambda: False)
         monkeypatch.setattr(setup, "check_folder", lambda *arguments: {})
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -177,29 +174,3 @@ def test_one_setting_asks_for_deterministic_kernels(monkeypatch, has_gpu, asked)
     assert calls == [(asked or not has_gpu,)]
     for name in ("VLLM_BATCH_INVARIANT", "CUBLAS_WORKSPACE_CONFIG"):
         assert (name in environment) == (asked and has_gpu)
-
-
-@pytest.mark.parametrize("role", ["patient", "scorer"])
-def test_the_documented_servers_fit_their_part_of_a_device(role):
-    """Beside weights, `working` memory holds a profile run, and the rest one longest request."""
-    study = load_study("paper")
-    (command,) = re.findall(
-        rf"vllm serve results/paper/models/\w+/latest/{role} .*", (DOCS / "plan.md").read_text()
-    )
-    flags = dict(re.findall(r"--([a-z-]+) (\S+)", command))
-    shape, split = architecture(study, role)[1], int(flags["tensor-parallel-size"])
-    granted = float(flags["gpu-memory-utilization"]) * DEVICES["H800"]
-    assert granted == pytest.approx(engine_memory(study, role).during("rollout"), rel=0.1)
-    working = study.assumptions.engine_working_gib
-    assert int(flags["max-num-seqs"]) * shape.vocabulary * SAMPLER / GIB < working / 2
-    # Without the flag, vLLM measures the cache, and counts what another server is loading.
-    cache = int(flags["kv-cache-memory-bytes"])
-    assert cache / GIB == pytest.approx(engine_memory(study, role).resident["cache"], rel=0.01)
-    assert cache > int(flags["max-model-len"]) * shape.cache_bytes(2) / split
-    assert granted > 2 * shape.parameters / split / GIB + working + cache / GIB
-    longest = study.protocol.prompt_tokens + study.protocol.response_tokens
-    assert int(flags["max-model-len"]) > (longest if role == "scorer" else 1024 + 256)
-    assert flags["generation-config"] == "vllm"
-    place = engines(study)[role]
-    assert split == place.tensor_parallel
-    assert int(flags["data-parallel-size"]) == len(place.devices) // split

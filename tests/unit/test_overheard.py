@@ -69,7 +69,7 @@ def start(tmp_path, monkeypatch):
             raise RuntimeError(POINTER.format({"EngineCore": status}))
 
         monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path))
-        monkeypatch.setattr(vllm_start, "_vllm", lambda: SimpleNamespace(LLM=refuse))
+        monkeypatch.setattr(vllm_start, "vllm_package", lambda: SimpleNamespace(LLM=refuse))
         start_small(tmp_path, shared=False)
 
     return run

@@ -93,19 +93,20 @@ def start(
     Raises:
         UserError: vLLM is missing, is not the build for this machine, or refuses the model.
     """
-    vllm = _vllm()
-    settings = _settings(folder, dtype, batch_size, cache_tokens, tensor_parallel)
-    settings["enable_sleep_mode"] = sleeps
-    if float32_head:
-        settings["hf_overrides"] = {"head_dtype": "float32"}
+    vllm = vllm_package()
     torch.cuda.empty_cache()  # what the learner's allocator keeps unused is not free for vLLM
     with _environment(shared, tensor_parallel), overhear() as heard:
         from vllm.platforms import current_platform
 
-        if current_platform.is_cpu():
-            settings |= _on_cpu(folder, settings)
-        else:
-            settings |= _on_gpu(folder, settings, working_gib)
+        settings = vllm_settings(
+            folder, dtype, batch_size, cache_tokens, tensor_parallel, working_gib, float32_head
+        )
+        settings |= {
+            "skip_tokenizer_init": True,
+            "worker_extension_cls": "pcqc_gpu.engines.vllm_worker.WeightReceiver",
+            "enable_sleep_mode": sleeps and not current_platform.is_cpu(),  # it has none
+            "use_tqdm_on_load": False,
+        }
 
         def make():
             with _named(folder) as name:
@@ -152,14 +153,43 @@ def _free(links: Path):
             lock.close()
 
 
-def _settings(folder: Path, dtype: str, batch_size: int, cache_tokens: int, split: int) -> dict:
-    """vLLM's settings on any device."""
+def vllm_settings(
+    folder: Path,
+    dtype: str,
+    batch_size: int,
+    cache_tokens: int,
+    split: int,
+    working_gib: float,
+    float32_head: bool,
+) -> dict[str, Any]:
+    """vLLM's settings for a model on this device, of an engine and of a server alike.
+
+    Args:
+        folder: of the model.
+        dtype: number format of weights and cache.
+        batch_size: sequences decoded at once.
+        cache_tokens: capacity of the cache.
+        split: devices that share the model.
+        working_gib: memory of a GPU beside weights and cache.
+        float32_head: whether logits stay in float32.
+    """
+    from vllm.platforms import current_platform
+
+    settings = _anywhere(folder, dtype, batch_size, cache_tokens, split)
+    if float32_head:
+        settings["hf_overrides"] = {"head_dtype": "float32"}
+    if current_platform.is_cpu():
+        return settings | _on_cpu(folder, settings)
+    return settings | _on_gpu(folder, settings, working_gib)
+
+
+def _anywhere(folder: Path, dtype: str, batch_size: int, cache_tokens: int, split: int) -> dict:
+    """Settings that are the same on any device."""
     config = _config(folder)
     of_layer = 2 * config.num_key_value_heads * config.head_dim * getattr(torch, dtype).itemsize
     # vLLM keeps a block, of 128 tokens at most, for itself.
     cache_bytes = (cache_tokens + 128) * config.num_hidden_layers * of_layer
     return {
-        "skip_tokenizer_init": True,
         "trust_remote_code": False,
         "dtype": dtype,
         "seed": 0,
@@ -169,16 +199,13 @@ def _settings(folder: Path, dtype: str, batch_size: int, cache_tokens: int, spli
         "kv_cache_memory_bytes": cache_bytes // split,
         "enable_prefix_caching": True,
         "generation_config": "vllm",
-        "worker_extension_cls": "pcqc_gpu.engines.vllm_worker.WeightReceiver",
         "disable_log_stats": True,
-        "use_tqdm_on_load": False,
     }
 
 
 def _on_cpu(folder: Path, settings: dict) -> dict:
     from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
 
-    log.info("vLLM on a CPU has no sleep mode: it keeps its memory between updates")
     size, sizes = _config(folder).head_dim, CPUAttentionBackend.get_supported_head_sizes()
     if size not in sizes:  # else the first forward pass would fail
         raise UserError(f"{folder}: attention heads of {size}; vLLM on a CPU has those of {sizes}")
@@ -190,7 +217,6 @@ def _on_cpu(folder: Path, settings: dict) -> dict:
         # As on a GPU, the worker is within vLLM's process. By that name alone: for `uni` vLLM takes
         # a second process, which it can bind to cores, and which imports all of it once more.
         "distributed_executor_backend": UNIPROC if settings["tensor_parallel_size"] == 1 else "mp",
-        "enable_sleep_mode": False,
         "enforce_eager": True,
     }
 
@@ -217,7 +243,7 @@ def _config(folder: Path):
     return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
-def _vllm():
+def vllm_package():
     """The module, quiet and without usage reports. UserError if it cannot be used here."""
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
