@@ -7,6 +7,7 @@ model may share it. Each gets the settings of the engine whose place it takes.
 import importlib.metadata
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,7 +49,10 @@ def serve(study: Study, command: Sequence[str]) -> int:
     Raises:
         UserError: no role has a server on this machine, a model is not made, or a server ends.
     """
+    if command and not shutil.which(command[0]):
+        raise UserError(f"{command[0]}: no such command")
     vllm_package()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # servers end first
     with ExitStack() as running:
         servers = []
         for url, (role, folder) in _models(study).items():
@@ -59,11 +63,24 @@ def serve(study: Study, command: Sequence[str]) -> int:
                 _check(*server)
             show(f"{url} serves {folder} after {time.monotonic() - start:.0f} s")
         if command:
-            return subprocess.call(command)
+            return _beside(command)
         show("Ctrl-C ends them")
         while True:
             for server in servers:
                 _check(*server)
+
+
+def _beside(command: Sequence[str]) -> int:
+    """Exit status of a command, which has all the time that it takes to end after Ctrl-C."""
+    process = subprocess.Popen(command)
+    try:
+        while True:
+            with suppress(KeyboardInterrupt):
+                status = process.wait()
+                return status if status >= 0 else 128 - status
+    finally:
+        process.terminate()  # where this process is stopped
+        process.wait()
 
 
 def _models(study: Study) -> dict[str, tuple[str, Path]]:

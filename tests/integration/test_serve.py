@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import os
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -29,6 +31,25 @@ from pcqc_study.settings import load_study
 
 # In bytes per sequence and word: logits, sorted logits, their order, probabilities, their sums.
 SAMPLER = 4 + 4 + 8 + 4 + 4
+
+
+SLOW = """
+import signal, sys, time
+def end(number, frame):
+    time.sleep(1)
+    print("ended", flush=True)
+    sys.exit(3)
+signal.signal(signal.SIGINT, end)
+signal.signal(signal.SIGTERM, end)
+print("begun", flush=True)
+time.sleep(60)
+"""
+BESIDE = """
+import signal, sys
+from pcqc_gpu.serve import _beside
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+sys.exit(_beside(sys.argv[1:]))
+"""
 
 
 @pytest.fixture
@@ -152,6 +173,28 @@ def test_what_cannot_be_served_is_said_before_anything_starts(tmp_path, monkeypa
     with pytest.raises(UserError) as refused:
         serve(study, ())
     assert words in str(refused.value)
+
+
+def test_a_command_that_there_is_not_starts_no_server(tmp_path, monkeypatch):
+    study = study_of(tmp_path, monkeypatch, patient="http://127.0.0.1:9")
+    with pytest.raises(UserError, match="no-such-thing: no such command"):
+        serve(study, ("no-such-thing",))
+
+
+@pytest.mark.slow  # imports torch
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 3), (signal.SIGTERM, 143)])
+def test_a_command_ends_in_its_own_time(number, status, tmp_path):
+    """Ctrl-C reaches both; a stop of the one is passed on to the other."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "beside.py").write_text(BESIDE)
+    words = [sys.executable, "beside.py", sys.executable, "slow.py"]
+    pipe = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    process = subprocess.Popen(words, cwd=tmp_path, **pipe)
+    assert process.stdout.readline() == "begun\n"
+    first = os.killpg if number == signal.SIGINT else os.kill
+    first(process.pid, number)
+    said, _ = process.communicate(timeout=30)
+    assert (said, process.returncode) == ("ended\n", status)
 
 
 def test_a_port_that_is_taken_is_not_taken_for_ours(tmp_path, monkeypatch):
