@@ -97,10 +97,13 @@ def _reports(collected: Collected) -> Iterator[tuple[str, str, str, Effect]]:
 
 
 def _consultations(collected: Collected) -> Effect | None:
-    """How many fewer PCQC's runs had than GRPO's at their checkpoints; over runs."""
+    """How many fewer PCQC's runs had than GRPO's at their checkpoints; over runs.
+
+    None where all had as many, such as runs with one checkpoint: that is a setting, no finding.
+    """
     grpo, pcqc = (
         [[b.spent(m, run, "trajectories") for run in b.runs(m)] for b in collected.on_each_base]
         for m in ("grpo", "pcqc")
     )
-    most = max(max(runs) for runs in [*grpo, *pcqc])
-    return effect_over_runs(grpo, pcqc, reach=most)
+    counts = {count for runs in [*grpo, *pcqc] for count in runs}
+    return effect_over_runs(grpo, pcqc, reach=max(counts)) if len(counts) > 1 else None

@@ -263,6 +263,14 @@ def test_further_claims_are_of_the_methods_that_the_paper_compares(collected, se
     assert gone == {"turns_executed_local", "group_size", "executed_local"}
 
 
+def test_an_equal_number_of_consultations_is_a_setting_and_no_finding(collected, monkeypatch):
+    """As where every run has one checkpoint, after as many updates of as many consultations."""
+    monkeypatch.setattr(type(collected), "spent", lambda *_: 1152.0)
+    keys = [row.key for row in build("further_claims", collected).rows]
+    assert "consultations" not in keys
+    assert "tokens" in keys
+
+
 def test_at_equal_cost_pcqc_over_grpo_is_that_of_the_claims_at_budgets(both):
     table, judged = build("over_grpo", both), build("claims_at_budgets", both)
     for cost in COSTS:
