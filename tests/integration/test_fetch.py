@@ -47,7 +47,7 @@ def home(monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Home)
     server.content, server.length, server.asked = CONTENT, True, 0
     server.status, server.break_after, server.moved = 200, None, None
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
     server.shutdown()

@@ -40,7 +40,7 @@ class Hub(ThreadingHTTPServer):
         self.uploads: dict[str, bytes] = {}  # SHA-256 -> content of a large file
         self.commits: list[str] = []
         self.keys: set = set()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     def oid(self, name: str) -> str | None:
         """What the hub knows a file by: large ones by SHA-256, others as git does."""

@@ -13,6 +13,10 @@ from pcqc_gpu.engines.chat_server import ChatEngine
 from pcqc_gpu.engines.server import ServerEngine
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # by default 5: of more at once some try again after a second
+
+
 class Stub:
     """A server on the loopback whose replies are a function of (path, body, attempt).
 
@@ -33,6 +37,7 @@ class Stub:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else each answer waits 40 ms for a receipt of its head
 
             def do_GET(self):
                 if self.admitted():
@@ -81,7 +86,7 @@ class Stub:
             def log_message(self, *arguments):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"

@@ -29,6 +29,8 @@ class Stub:
         stub = self
 
         class Handler(BaseHTTPRequestHandler):
+            disable_nagle_algorithm = True
+
             def log_message(self, *_):
                 pass
 
@@ -65,7 +67,7 @@ def stub(monkeypatch):
     monkeypatch.setattr(endpoint, "WAIT", 0.0)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     one = Stub()
-    thread = threading.Thread(target=one.server.serve_forever, daemon=True)
+    thread = threading.Thread(target=one.server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield one
     one.server.shutdown()

@@ -81,6 +81,17 @@ def test_symptomcheck(fixtures, tmp_path):
     assert man.facts == ("It began two days ago.", "No fever")
 
 
+@pytest.mark.xfail(strict=True, reason="to be mended with a change that remakes every study")
+def test_a_diagnosis_that_shows_nothing_spoils_its_own_row_alone(fixtures, tmp_path):
+    """`str.strip` leaves a control character, which then is an option of the other rows."""
+    row = json.loads((fixtures / "symptomcheck.jsonl").read_text().splitlines()[0])
+    lines = [row, row | {"correct_diagnosis": "Gout"}, row | {"correct_diagnosis": "\b"}]
+    (tmp_path / "raw.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    to = tmp_path / "cases.jsonl"
+    convert_file(tmp_path / "raw.jsonl", to, "symptomcheck", leave_out_bad_rows=True)
+    assert len(read_cases(to, as_published=True)) == 2
+
+
 def test_dxbench(fixtures, tmp_path):
     """Published as one array; two candidates of the second row are equal, all of the third."""
     lines, raw = fixtures / "dxbench.jsonl", tmp_path / "DxBench_en.json"
