@@ -20,7 +20,6 @@ from contextlib import contextmanager
 
 import torch
 from tabulate import tabulate
-from torch._inductor import compile_fx, metrics
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -178,6 +177,8 @@ def compiled(shape: Architecture, tokens: int = 512) -> tuple[Count, Count]:
 @contextmanager
 def _planned(tokens: int) -> Iterator[list[Count]]:
     """The kernels that torch plans inside the context, which must compile anew."""
+    from torch._inductor import compile_fx, metrics  # takes seconds to import
+
     counts: list[Count] = []
     compile_fx.inductor_metrics_log.setLevel(logging.INFO)  # else torch counts nothing
     torch._dynamo.reset()

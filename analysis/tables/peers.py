@@ -10,7 +10,7 @@ from analysis.collected import Collected
 from analysis.compute import COMPUTE
 from analysis.load import load, load_methods
 from analysis.notices import captioned, in_words
-from analysis.statistics.intervals_over_runs_and_cases import Sample
+from analysis.statistics.crossed_effects import Sample
 from analysis.table import (
     MISSING,
     Cell,

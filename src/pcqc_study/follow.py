@@ -20,7 +20,7 @@ from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror import values
 from pcqc_study.mlflow_mirror.finished import FinishedRun, at_start
-from pcqc_study.mlflow_mirror.mlflow_store import masked
+from pcqc_study.mlflow_mirror.open_store import masked
 from pcqc_study.mlflow_mirror.write_curves import SECONDS, Live, events
 from pcqc_study.settings import Study, report_to
 from pcqc_study.trackers import CLASSES, Told, Tracker

@@ -7,8 +7,8 @@ from pcqc_base.errors import UserError, one_line, reason
 from pcqc_base.system.manifest import checked
 from pcqc_study.fingerprint import Fingerprint
 from pcqc_study.mlflow_mirror.finished import FinishedRun
-from pcqc_study.mlflow_mirror.mlflow_store import masked
 from pcqc_study.mlflow_mirror.notes import SYNTHETIC, clause, plain
+from pcqc_study.mlflow_mirror.open_store import masked
 from pcqc_study.runs import load
 from pcqc_study.settings import Study
 

@@ -145,7 +145,7 @@ def _prepare(large: str, study: str) -> None:
         # The clinic's architecture is the paper's.
         from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForCausalLM  # noqa: F401
     elif large == "mlflow":
-        from pcqc_study.mlflow_mirror.mlflow_store import import_mlflow
+        from pcqc_study.mlflow_mirror.open_store import import_mlflow
 
         import_mlflow()
         importlib.import_module("mlflow.store.tracking.sqlalchemy_store")

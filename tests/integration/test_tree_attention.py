@@ -13,7 +13,6 @@ from learner_material import (
     updated,
     value_sequences,
 )
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn.attention.flex_attention import create_block_mask, create_mask
 
 from pcqc.methods.sequences import QUESTION, TERMINAL
@@ -141,6 +140,8 @@ def test_compiled_layers_take_trees_of_all_lengths_in_two_graphs():
 
     As torch traces it for CUDA; no kernel is made, since a CPU has none for the backward pass.
     """
+    from torch._dynamo.testing import CompileCounterWithBackend
+
     plain, model = tiny_model(0), tiny_model(0)
     graphs = CompileCounterWithBackend("aot_eager")
     for layer in model.model.layers:

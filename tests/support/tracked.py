@@ -9,7 +9,7 @@ from pcqc_base.system.manifest import MANIFEST, checked, read_manifest
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.mlflow_mirror import write_runs
 from pcqc_study.mlflow_mirror.finished import FinishedRun
-from pcqc_study.mlflow_mirror.mlflow_store import open_store
+from pcqc_study.mlflow_mirror.open_store import open_store
 from pcqc_study.run_job import perform, run_job, task_of
 from pcqc_study.runs import load
 from pcqc_study.settings import Study

@@ -12,7 +12,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.files import read_json, sha256_file, write_json
 from pcqc_base.system.manifest import STATE, checked
 from pcqc_base.task import Task
-from pcqc_study.mlflow_mirror.mlflow_store import Store, answering, linked, masked, open_store
+from pcqc_study.mlflow_mirror.open_store import Store, answering, linked, masked, open_store
 from pcqc_study.mlflow_mirror.values import is_number
 from pcqc_study.settings import Study
 

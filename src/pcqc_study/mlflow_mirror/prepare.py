@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pcqc_base.errors import UserError
 from pcqc_base.system.locks import hold
 from pcqc_study.mlflow_mirror import notes
-from pcqc_study.mlflow_mirror.mlflow_store import (
+from pcqc_study.mlflow_mirror.open_store import (
     SQLITE,
     answering,
     artifacts,

@@ -16,7 +16,7 @@ from pcqc.logged.updates import EVENTS, TIMES, joined
 from pcqc_base.errors import UserError
 from pcqc_study.fingerprint import Job
 from pcqc_study.mlflow_mirror.finished import milliseconds
-from pcqc_study.mlflow_mirror.mlflow_store import Store, answering, log_points, open_store
+from pcqc_study.mlflow_mirror.open_store import Store, answering, log_points, open_store
 from pcqc_study.mlflow_mirror.prepare import prepare
 from pcqc_study.mlflow_mirror.values import of_event
 from pcqc_study.settings import Study

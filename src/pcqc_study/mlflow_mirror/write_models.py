@@ -6,7 +6,7 @@ the alias of that version. Weights stay where the run wrote them: a version name
 
 from pcqc_study.mlflow_mirror import notes
 from pcqc_study.mlflow_mirror.finished import FinishedRun
-from pcqc_study.mlflow_mirror.mlflow_store import Store, artifacts
+from pcqc_study.mlflow_mirror.open_store import Store, artifacts
 
 
 def register(store: Store, run: FinishedRun, run_id: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pcqc_base.system.manifest import checked, read_manifest
 from pcqc_base.task import Task
 from pcqc_study.mlflow_mirror import notes
-from pcqc_study.mlflow_mirror.mlflow_store import (
+from pcqc_study.mlflow_mirror.open_store import (
     Store,
     answering,
     artifact_paths,

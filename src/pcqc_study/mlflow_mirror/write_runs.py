@@ -15,7 +15,7 @@ from pcqc_base.task import Task
 from pcqc_study.fingerprint import Fingerprint
 from pcqc_study.mlflow_mirror import notes, page, values, write_models
 from pcqc_study.mlflow_mirror.finished import FinishedRun
-from pcqc_study.mlflow_mirror.mlflow_store import (
+from pcqc_study.mlflow_mirror.open_store import (
     Store,
     answering,
     artifact_paths,

@@ -5,7 +5,7 @@ import pytest
 from once import once
 from run_folders import make_study, write_study
 
-from pcqc_study.mlflow_mirror import mlflow_store as store
+from pcqc_study.mlflow_mirror import open_store as store
 from pcqc_study.mlflow_mirror import prepare
 
 METHODS = ["shared_sft", "grpo", "pcqc"]

@@ -11,7 +11,7 @@ from tracked import collect, ids, mirror
 from pcqc_base.errors import UserError
 from pcqc_base.system.manifest import MANIFEST, MARKER, STATE
 from pcqc_study.graph import latest
-from pcqc_study.mlflow_mirror.mlflow_store import open_store
+from pcqc_study.mlflow_mirror.open_store import open_store
 from pcqc_study.run_job import run_job
 
 METHODS = ["shared_sft", "pcqc"]

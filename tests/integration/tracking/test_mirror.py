@@ -19,7 +19,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.files import read_json, sha256_file, write_json
 from pcqc_study.graph import latest
 from pcqc_study.mlflow_mirror import notes, page, prepare, write_runs
-from pcqc_study.mlflow_mirror.mlflow_store import open_store
+from pcqc_study.mlflow_mirror.open_store import open_store
 from pcqc_study.mlflow_mirror.values import metrics
 
 NOON = 1769860800_000  # 2026-01-31 12:00 UTC, in milliseconds

@@ -9,7 +9,7 @@ from tracked import publish
 
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import write_atomic
-from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, open_store
+from pcqc_study.mlflow_mirror.open_store import artifact_paths, open_store
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pcqc_study.mlflow_mirror.prepare import prepare
 def test_secrets_of_the_address_stand_in_no_file(study, monkeypatch):
     """An SQLite store stands for the server of that address."""
     database = f"sqlite:///{Path('server.db').resolve()}"
-    for module in ("mlflow_store", "prepare"):
+    for module in ("open_store", "prepare"):
         monkeypatch.setattr(f"pcqc_study.mlflow_mirror.{module}.connection", lambda _: database)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
     methods = ("shared_sft", "pcqc")

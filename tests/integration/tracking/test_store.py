@@ -19,7 +19,7 @@ from tracked import ids, mirror, read_record
 from pcqc_base.errors import UserError
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs, latest
-from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, is_lost, masked, open_store
+from pcqc_study.mlflow_mirror.open_store import artifact_paths, is_lost, masked, open_store
 from pcqc_study.mlflow_mirror.prepare import VIEW, prepare
 from pcqc_study.run_job import run_job
 from pcqc_study.settings import Tracking

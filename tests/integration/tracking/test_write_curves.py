@@ -18,7 +18,7 @@ from pcqc_base.system.manifest import hold_folder
 from pcqc_study import follow
 from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror import write_curves
-from pcqc_study.mlflow_mirror.mlflow_store import open_store
+from pcqc_study.mlflow_mirror.open_store import open_store
 from pcqc_study.settings import Tracking
 
 

@@ -9,7 +9,7 @@ from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace, started
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds import KINDS
-from pcqc_study.mlflow_mirror.mlflow_store import SQLITE
+from pcqc_study.mlflow_mirror.open_store import SQLITE
 from pcqc_study.settings import load_study
 
 CREDIT = "packages/turn_credit/src/turn_credit/arithmetic.py"

@@ -14,7 +14,7 @@ from analysis import conclusion as answer
 from analysis.claims import Comparison, claims
 from analysis.conclusion import answer_of, conclusion, details
 from analysis.formats import plain
-from analysis.statistics.effect import Effect
+from analysis.statistics.intervals import Effect
 from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
 from analysis.tables import ablations, peers
