@@ -36,7 +36,6 @@ from pcqc.training.batching import Padded, TokenModel
 from pcqc_gpu.planning.architecture import KNOWN, Architecture
 
 PRODUCT, MEMORY = 750e12, 2.7e12  # an H100's: FLOP/s measured; bytes/s, 0.8 of 3.35e12, assumed
-BF16 = 2
 _ATTENTION = "counted"
 # Of an update: the mean context of a token, and the share of tokens that are scored.
 CONTEXT, SCORED = 900, 0.5

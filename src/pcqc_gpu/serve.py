@@ -27,7 +27,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.settings import EnginePlacement
 from pcqc_base.system.terminal import show
 from pcqc_gpu.engines.overheard import last_exception
-from pcqc_gpu.engines.vllm_start import vllm_package, vllm_settings
+from pcqc_gpu.engines.vllm_start import device_names, vllm_package, vllm_settings
 from pcqc_gpu.launch import end_with
 from pcqc_gpu.planning.memory import engines
 from pcqc_study.graph import Jobs
@@ -86,6 +86,7 @@ def _beside(command: Sequence[str]) -> int:
 def _models(study: Study) -> dict[str, tuple[str, Path]]:
     """Address on this machine -> the role, or the first of two, and the model that it serves."""
     jobs, models = Jobs(study), dict[str, tuple[str, Path]]()
+    served: dict[str, dict] = {}  # address -> digests of its model's files
     remedy = f"run `snakemake --cores 2 --config study={study.name} --until sft -- all` first"
     for role in ROLES:
         server = getattr(study.servers, role)
@@ -96,7 +97,7 @@ def _models(study: Study) -> dict[str, tuple[str, Path]]:
         for url in server.urls:
             if urlsplit(url).hostname not in HERE or not urlsplit(url).port:
                 raise UserError(f"servers.{role}: {url} is no port of this machine; start it there")
-            if url in models and check_folder(models[url][1])["files"] != files:
+            if served.setdefault(url, files) != files:
                 raise UserError(f"servers.{role}: {url} is of another model; give it its own port")
             models.setdefault(url, (role, folder))
     if not models:
@@ -190,7 +191,8 @@ def _devices(study: Study, role: str, url: str) -> dict[str, str]:
     """Environment that shows a server its devices."""
     if not (study.placement and torch.cuda.is_available()):
         return {}
-    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, _share(study, role, url)))}
+    names = device_names()
+    return {"CUDA_VISIBLE_DEVICES": ",".join(names[n] for n in _share(study, role, url))}
 
 
 def _answers(url: str) -> bool:

@@ -66,13 +66,6 @@ def servers(copy):
     return name
 
 
-def answers(url: str) -> bool:
-    try:
-        return urllib3.request("GET", f"{url}/health", retries=False).status == 200
-    except urllib3.exceptions.HTTPError:
-        return False
-
-
 @contextmanager
 def served(copy):
     """The command that serves, once its servers answer; nothing beneath it outlives the block."""
@@ -81,13 +74,9 @@ def served(copy):
     process = subprocess.Popen(command, cwd=copy.folder, env=copy.environment(), **pipes)
     beneath: list[psutil.Process] = []
     try:
-        said: list[str] = []
-        for line in process.stdout:
-            said.append(line)
-            if line.startswith("Ctrl-C"):
-                break
+        assert any(line.startswith("Ctrl-C") for line in process.stdout)
         beneath = psutil.Process(process.pid).children(recursive=True)
-        yield process, beneath, said
+        yield process, beneath
     finally:
         for each in [*beneath, psutil.Process(process.pid)] if process.poll() is None else beneath:
             if each.is_running():
@@ -105,13 +94,13 @@ def test_a_command_runs_beside_servers_that_end_with_it(copy, servers):
     patient = (copy.results / "models" / "sft" / "latest" / "patient").resolve()
     assert done.stdout.startswith(f"{url} serves {patient} after ")
     assert f"server patient    {url} serves {patient}" in done.stdout
-    assert not answers(url)
+    assert not serving._answers(url)
 
 
 @pytest.mark.long  # vLLM starts
 def test_a_killed_command_leaves_no_server(copy, servers):
     servers("patient", "scorer")
-    with served(copy) as (process, beneath, _):
+    with served(copy) as (process, beneath):
         assert len(beneath) >= 4  # each with an engine
         process.kill()
         assert not psutil.wait_procs(beneath, timeout=60)[1]
@@ -120,7 +109,7 @@ def test_a_killed_command_leaves_no_server(copy, servers):
 @pytest.mark.long  # vLLM starts
 def test_a_server_that_dies_ends_the_others_and_is_named(copy, servers):
     url, _ = servers("patient", "scorer")
-    with served(copy) as (process, beneath, _):
+    with served(copy) as (process, beneath):
         first = min(beneath, key=lambda each: each.create_time())
         first.kill()
         _, error = process.communicate(timeout=60)
@@ -139,7 +128,7 @@ def test_a_model_that_vllm_refuses_is_named_by_the_cause(copy, servers):
     config.write_text(config.read_text().replace('"head_dim": 32', '"head_dim": 7'))
     refused = complaint(copy.cold().run(copy.command("serve", "clinic-mini", "--", "true")))
     assert "corrupted (its digest differs); run `snakemake" in refused
-    assert not answers(url)
+    assert not serving._answers(url)
 
 
 def study_of(tmp_path, monkeypatch, **urls):
@@ -208,9 +197,9 @@ def test_a_port_that_is_taken_is_not_taken_for_ours(tmp_path, monkeypatch):
 
 
 def test_two_roles_of_one_model_share_a_server(tmp_path, monkeypatch):
-    one = dict.fromkeys(("patient", "scorer"), "http://127.0.0.1:9")
-    study = study_of(tmp_path, monkeypatch, **one)
-    same = {role: type("Part", (), {"latest": tmp_path / "patient"}) for role in one}
+    shared = dict.fromkeys(("patient", "scorer"), "http://127.0.0.1:9")
+    study = study_of(tmp_path, monkeypatch, **shared)
+    same = {role: type("Part", (), {"latest": tmp_path / "patient"}) for role in shared}
     monkeypatch.setattr(serving.Jobs, "models", lambda _: same)
     assert serving._models(study) == {"http://127.0.0.1:9": ("patient", tmp_path / "patient")}
 
@@ -248,5 +237,6 @@ def test_servers_of_a_role_have_equal_shares_of_its_devices(monkeypatch):
     named = replace(study.servers, patient=Server(first, replicas=(second,)))
     study = replace(study, servers=named)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "8,9,10,11,12,13,14,15")  # a part of the machine
     shown = [serving._devices(study, "patient", url) for url in (first, second)]
-    assert [s["CUDA_VISIBLE_DEVICES"] for s in shown] == ["0,1,2,3", "4,5,6,7"]
+    assert [s["CUDA_VISIBLE_DEVICES"] for s in shown] == ["8,9,10,11", "12,13,14,15"]

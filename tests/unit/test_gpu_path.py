@@ -23,8 +23,6 @@ from pcqc_gpu.planning.memory import engine_memory, engines, learner_memory
 from pcqc_study.run_job import placed
 from pcqc_study.settings import load_study
 
-DOCS = Path(__file__).parents[2] / "docs"
-
 
 class Gpu:
     """A device with some of its memory taken; vLLM starts on it if its own check passes."""

@@ -261,6 +261,12 @@ def vllm_package():
     return vllm
 
 
+def device_names() -> list[str]:
+    """What CUDA calls the GPUs that this process may use, in its order."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",") if visible else [*map(str, range(torch.cuda.device_count()))]
+
+
 @contextmanager
 def _environment(shared: bool, devices: int) -> Iterator[None]:
     """The environment in which vLLM starts: no launcher's variables, and its devices."""
@@ -271,10 +277,8 @@ def _environment(shared: bool, devices: int) -> Iterator[None]:
     # A process that has used a GPU cannot be forked.
     os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
     if not shared and torch.cuda.is_available():
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        names = visible.split(",") if visible else map(str, range(torch.cuda.device_count()))
         first = torch.cuda.current_device()
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(list(names)[first : first + devices])
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(device_names()[first : first + devices])
     try:
         yield
     finally:
