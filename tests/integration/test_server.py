@@ -25,6 +25,7 @@ from pcqc.models.folder import save_model
 from pcqc.roles import Patient, Scorer
 from pcqc_base.errors import UserError
 from pcqc_base.settings import Decoding, Server
+from pcqc_gpu.engines.replicas import Replica
 from pcqc_gpu.engines.server import ServerEngine
 from pcqc_study.run_job import placed
 from pcqc_study.settings import load_study
@@ -212,17 +213,51 @@ def by_prompt(body, attempt):
     return completion([(body["prompt"][0] + body["seed"]) % 50 + 10, STOP])
 
 
+class SlowlyRead(Replica):
+    """Between reading how often it was asked and the choice, other threads choose too."""
+
+    @property
+    def asked(self):
+        asked = self.__dict__["asked"]
+        time.sleep(0.01)
+        return asked
+
+    @asked.setter
+    def asked(self, value):
+        self.__dict__["asked"] = value
+
+
 def test_requests_go_to_all_servers_of_a_model(serve):
-    """To whichever has fewest in progress: the second keeps its first until it closes."""
-    slow = serve(unless((1,), lambda attempt: None))
-    fast = serve(by_prompt)
+    """To whichever has fewest in progress: all but what the slow one holds go to the other."""
+    both, slow_may, fast_may = threading.Barrier(5), threading.Event(), threading.Event()
+
+    def held(until):
+        def reply(body, attempt):
+            if not until.is_set():
+                both.wait(10)
+                until.wait(10)
+            return by_prompt(body, attempt)
+
+        return serve(reply)
+
+    slow, fast = held(slow_may), held(fast_may)
     engine = slow.engine(replicas=(fast.url,), timeout_seconds=30.0, concurrent=2)
-    tickets = [engine.submit(Request((n,), (2 * n,)), SAMPLING) for n in range(1, 13)]
+    for replica in engine.replicas.all:
+        replica.__class__ = SlowlyRead
+    requests = [Request((n,), (2 * n,)) for n in range(1, 13)]
+    tickets = [engine.submit(request, SAMPLING) for request in requests]
+    both.wait(10)
+    assert (len(slow.bodies), len(fast.bodies)) == (2, 2)
+    fast_may.set()
     results: dict[int, list] = {}
-    while len(results) < 11:
+    while len(results) < 10:
         results |= engine.collect(wait=True)
-    assert set(tickets) - set(results) == {tickets[0]}
-    assert len(fast.bodies) > len(slow.bodies) >= 1
+    assert (len(slow.bodies), len(fast.bodies)) == (2, 10)
+    slow_may.set()
+    while len(results) < 12:
+        results |= engine.collect(wait=True)
+    alone = serve(by_prompt).engine().generate(requests, SAMPLING)
+    assert [results[ticket] for ticket in tickets] == alone
 
 
 STOPPED = """

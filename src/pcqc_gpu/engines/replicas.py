@@ -178,7 +178,7 @@ class Replicas:
     ) -> tuple[Any, int]:
         replica = None
         while True:
-            replica = _least_asked(among, but=replica)
+            replica = self._choose(among, but=replica)
             result, reply = self._try(replica, path, body, read)
             if not isinstance(result, Failure) or result.kind == "refused":
                 return result, len(retry.history)
@@ -188,14 +188,25 @@ class Replicas:
             retry = retry.increment("POST", path, reply)
             retry.sleep(reply)
 
+    def _choose(self, among: list[Replica], but: Replica | None) -> Replica:
+        """The server to ask next: of those that are up and have not just failed, the least asked.
+
+        It is counted as asked under the same lock, since threads choose side by side: without
+        that, all of them would choose the first server.
+        """
+        with self._lock:
+            up = [replica for replica in among if not replica.down]
+            others = [replica for replica in up if replica is not but]
+            replica = min(others or up or among, key=lambda replica: replica.asked)
+            replica.asked += 1
+        return replica
+
     def _try(self, replica: Replica, path: str, body: dict | None, read: Read) -> tuple[Any, Any]:
         """One attempt: its result or failure, and the reply that may say how long to wait."""
         content, send = b"", body and body | {"model": replica.model}
         path = replica.path + path
         options: dict[str, Any] = {"retries": False, "redirect": False, "preload_content": False}
         try:
-            with self._lock:
-                replica.asked += 1
             method, headers = "POST" if body else "GET", self._headers
             reply = replica.pool.request(method, path, json=send, headers=headers, **options)
             content = _content(reply)
@@ -252,13 +263,6 @@ class Replicas:
     def _without_key(self, text: str) -> str:
         """A server's words; some repeat the key that they were given."""
         return text.replace(self._key, "***") if self._key else text
-
-
-def _least_asked(among: list[Replica], but: Replica | None) -> Replica:
-    """The one to ask next: if possible, one that is up and has not just failed."""
-    up = [replica for replica in among if not replica.down]
-    others = [replica for replica in up if replica is not but]
-    return min(others or up or among, key=lambda replica: replica.asked)
 
 
 def _content(reply) -> bytes:
