@@ -88,6 +88,7 @@ def compile_key(model: str, tmp_path: Path) -> str:
     return EngineArgs(model=model, **settings, **sizes).create_engine_config().compute_hash()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_finds_what_was_compiled_for_another_of_its_shape(start, folders, tmp_path):
     """vLLM files it by the model's path; of two that start at once each has a name of its own."""
     names, keys = [], []

@@ -135,6 +135,7 @@ def listed(study, model="clinic-pcqc"):
     return experiments - {"Default"}, sorted(version.tags["run"] for version in versions)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_moved_and_moved_back_has_one_experiment_and_one_version_a_run(
     ready, tmp_path, monkeypatch
 ):

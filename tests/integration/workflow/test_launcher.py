@@ -50,6 +50,7 @@ def started(done, launcher: str) -> list[str]:
     return [name for start, name in jobs if start == launcher]
 
 
+@pytest.mark.slow
 def test_the_clone_may_lie_in_a_folder_of_any_name(tmp_path):
     place = Workplace(tmp_path / "a b'$(c)")
     done = place.run(place.workflow("--until", "clinic"))
