@@ -27,8 +27,8 @@ from pcqc_base.system.manifest import (
 from pcqc_study.fingerprint import Fingerprint, Job
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds import CHECKPOINTS, KINDS
-from pcqc_study.settings import Study
-from pcqc_study.settings.replicates import replicates
+from pcqc_study.study_file import Study
+from pcqc_study.study_file.replicates import replicates
 
 RESULTS = Path("results")
 ARCHIVES = ROOT / RESULTS / "archive"

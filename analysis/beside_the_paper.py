@@ -10,7 +10,7 @@ from analysis.published import published
 from analysis.table import MISSING, Cell, Column, Number, Row, Table
 from analysis.tables.layout import FIXED
 from pcqc_study.intervals_over_cases import NORMAL
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 COLUMNS = (
     Column("of", "Row", numeric=False),

@@ -20,7 +20,7 @@ from analysis.notices import in_words
 from analysis.statistics.estimates import Estimate, over_runs
 from analysis.table import Number
 from pcqc_clinic.quality import EARLY
-from pcqc_study.settings import START
+from pcqc_study.study_file import START
 
 # Metric of a validation -> factor to its printed unit: percent, or questions.
 VALIDATED = {"accuracy": 100.0, "best_questions": 100.0, "turns": 1.0}

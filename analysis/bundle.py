@@ -35,10 +35,10 @@ from pcqc_base.system.terminal import show as show_line
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.kinds import CHECKPOINTS, KINDS
-from pcqc_study.settings import Study
-from pcqc_study.settings.load import variations
-from pcqc_study.settings.replicates import replicates
-from pcqc_study.settings.vary import strangers
+from pcqc_study.study_file import Study
+from pcqc_study.study_file.load import variations
+from pcqc_study.study_file.replicates import replicates
+from pcqc_study.study_file.vary import strangers
 
 BUNDLES = RESULTS / "bundle"
 # After the study's name: releases have no folders.

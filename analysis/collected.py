@@ -14,7 +14,7 @@ from analysis.statistics.estimates import Estimate, average_over_benchmarks
 from analysis.table import listed
 from pcqc_base.errors import UserError
 from pcqc_base.settings import Benchmark
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 ROWS = ("method", "control")  # roles of what tables and figures show
 

@@ -10,7 +10,7 @@ import pandas as pd
 from pcqc_base.errors import UserError
 from pcqc_base.settings import Method
 from pcqc_gpu.planning.architecture import Architecture, architecture, update_passes
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 COMPUTE = "compute"  # the column: FLOPs of a run so far
 ROLES = ("actor", "patient", "scorer")

@@ -17,7 +17,7 @@ from analysis.tables.question_quality import ALL, by_base, effects_of_credit
 from analysis.tables_and_figures import TABLES
 from pcqc_base.errors import UserError
 from pcqc_clinic.quality import EARLY
-from pcqc_study.settings import START, Study
+from pcqc_study.study_file import START, Study
 
 SUPPORTED, CONTRADICTED = DECIDED
 IN_PART = "supported in part"

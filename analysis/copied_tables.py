@@ -14,7 +14,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import digest, write_atomic
 from pcqc_study.graph import latest
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 PAGES = ("README.md", "docs/*.md", "packages/*/README.md", "src/credit_lab/bench/README.md")
 _COPY = re.compile(

@@ -25,8 +25,8 @@ from pcqc_clinic.world import load_world, require_of_world
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.runs import Run, read_frame
 from pcqc_study.runs import load as load_run
-from pcqc_study.settings import Study
-from pcqc_study.settings.replicates import replicates
+from pcqc_study.study_file import Study
+from pcqc_study.study_file.replicates import replicates
 
 
 def load(study: Study, inputs: Mapping[str, Path] | None = None) -> Collected:

@@ -22,7 +22,7 @@ from analysis.tables_and_figures import FORMS
 from pcqc_base.system.files import write_atomic
 from pcqc_base.system.manifest import checked
 from pcqc_clinic.world import PLACES
-from pcqc_study.settings import START, Study
+from pcqc_study.study_file import START, Study
 
 if TYPE_CHECKING:
     from pcqc_base.task import Task

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pcqc_study.settings import Study
+    from pcqc_study.study_file import Study
 
 SYNTHETIC = (
     "This clinic is synthetic.",

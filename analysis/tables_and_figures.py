@@ -9,7 +9,7 @@ from analysis.notices import captioned
 from pcqc_base.errors import UserError
 
 if TYPE_CHECKING:
-    from pcqc_study.settings import Study
+    from pcqc_study.study_file import Study
 
 
 @dataclass(frozen=True)

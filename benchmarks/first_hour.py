@@ -23,7 +23,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.files import read_json, read_jsonl, write_atomic, write_json
 from pcqc_gpu.measure import usual_method, utilisations
 from pcqc_gpu.planning.hours import measured_file
-from pcqc_study.settings import Study, load_study
+from pcqc_study.study_file import Study, load_study
 
 PCQC = [sys.executable, "-m", "pcqc_study.cli"]
 FIRST_STATE = 1800.0  # seconds until a run has one; a GPU compiles for minutes

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.measure import Finding, Quartiles, interleaved, report
 from pcqc.determinism import single_threaded
 from pcqc_gpu.timed_updates import Worker
-from pcqc_study.settings import Study, load_study
+from pcqc_study.study_file import Study, load_study
 
 BASE, OURS = "terminal_only", "pcqc"
 # Phase of the loop -> what PCQC does in it that a Terminal-only update does not.

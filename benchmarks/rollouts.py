@@ -28,7 +28,7 @@ from pcqc.jobs.make_roles import make_context, role_weights
 from pcqc_gpu.engines.vllm import VllmEngine, sampling_params
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import rollout_task
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 LEAST_OF_BARE = 0.85
 ROLLOUTS, CANDIDATES = 4, 4

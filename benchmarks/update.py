@@ -42,7 +42,7 @@ from pcqc_base.settings import Decoding, Protocol, Rl
 from pcqc_clinic.pretrain import make_model
 from pcqc_clinic.tokenizer import make_tokenizer
 from pcqc_clinic.world import as_case, make_world
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 CASES, GROUP, COMPLETION = 16, 8, 16
 VOCABULARY = 128  # with the sizes below: 131,776 parameters

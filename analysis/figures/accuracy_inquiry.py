@@ -13,7 +13,7 @@ from analysis.notices import on_base_models
 from analysis.published import RUNS, published
 from analysis.statistics.estimates import Estimate
 from analysis.table import listed
-from pcqc_study.settings import START
+from pcqc_study.study_file import START
 
 FAINT = 0.65  # opacity of controls
 # Towards a point outside a panel: to its left, level or right, and below, level or above.

@@ -13,7 +13,7 @@ from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 from analysis.metrics import METRICS
 from analysis.notices import on_base_models
-from pcqc_study.settings import START, Study
+from pcqc_study.study_file import START, Study
 from turn_credit.arithmetic import SMALL_SPREAD
 
 TICKS = 5  # at most, on an axis of updates

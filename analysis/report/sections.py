@@ -22,7 +22,7 @@ from analysis.tables.layout import sizes
 from analysis.tables_and_figures import Item, fillable_parts
 from pcqc_base.system.manifest import checked
 from pcqc_study.graph import latest
-from pcqc_study.settings import Study, load_study
+from pcqc_study.study_file import Study, load_study
 
 
 def content(collected: Collected, folder: Path, lost: Path | None = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, difference
 from analysis.tables.layout import mean_cell, random_parts
 from pcqc_study.fingerprint import flat
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 COLUMNS = (
     Column("method", "Method", numeric=False),

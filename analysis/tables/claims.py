@@ -34,7 +34,7 @@ from analysis.tables.layout import (
     development_cases,
     random_parts,
 )
-from pcqc_study.settings import START
+from pcqc_study.study_file import START
 
 COLUMNS = (
     Column("claim", "Claim", numeric=False),

@@ -7,7 +7,7 @@ from analysis.collected import Collected
 from analysis.table import Column, Row, Statement, Table, ends, listed
 from pcqc.cases.order import batches_per_pass
 from pcqc_base.settings import Pretrained
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 # Key, what it is, how it is set: a `Statement` where it is compared with the paper's by meaning.
 Setting = tuple[str, str, str]

@@ -12,7 +12,7 @@ from analysis.statistics.estimates import effect_over_runs
 from analysis.statistics.intervals import Effect
 from analysis.statistics.verdicts import judge
 from analysis.table import Cell, Column, Row, Table, with_interval
-from pcqc_study.settings import START
+from pcqc_study.study_file import START
 
 # Key in `published.yaml` -> what the paper says, method, rival, metric, and on which benchmarks:
 # the method is more accurate than its rival, or has fewer questions or tokens.

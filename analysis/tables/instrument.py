@@ -10,7 +10,7 @@ from analysis.statistics.crossed_effects import crossed_effect
 from analysis.statistics.intervals import Effect
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, mean_of_runs, number
 from analysis.tables.layout import development_cases, random_parts
-from pcqc_study.settings import START
+from pcqc_study.study_file import START
 
 COLUMNS = (
     Column("method", "Method", numeric=False),

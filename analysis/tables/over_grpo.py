@@ -7,7 +7,7 @@ from analysis.notices import in_words, on_base_models
 from analysis.statistics.intervals import Effect
 from analysis.table import Column, Row, Table, with_interval
 from analysis.tables.layout import development_cases, random_parts
-from pcqc_study.settings import START
+from pcqc_study.study_file import START
 
 PAIR = ("pcqc", "grpo")
 

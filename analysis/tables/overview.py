@@ -9,7 +9,7 @@ from analysis.tables.layout import checkpoints_sentence, mean_cell, random_parts
 from analysis.tables.question_quality import ALL
 from analysis.tables.question_quality import by_base as question_quality
 from pcqc_clinic.quality import EARLY
-from pcqc_study.settings import START
+from pcqc_study.study_file import START
 
 DIGITS = 2
 

@@ -27,7 +27,7 @@ from analysis.tables.layout import mean_cell
 from pcqc_base.errors import UserError
 from pcqc_clinic.quality import EARLY
 from pcqc_study.graph import RIVALS, latest
-from pcqc_study.settings import START, Study
+from pcqc_study.study_file import START, Study
 
 if TYPE_CHECKING:
     from pcqc_base.task import Task

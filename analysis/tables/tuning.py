@@ -9,7 +9,7 @@ from analysis.notices import in_words
 from analysis.table import MISSING, Cell, Column, Number, Row, Table
 from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import write_atomic
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 from pcqc_study.trials import Outcome, read_archive
 from pcqc_study.tuning import Trials, Tuning, load_tuning
 

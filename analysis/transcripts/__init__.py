@@ -19,7 +19,7 @@ from analysis.pages import templates
 from analysis.transcripts.consultations import consultations, places
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import write_atomic
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "page.html"

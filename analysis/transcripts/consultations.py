@@ -13,7 +13,7 @@ from analysis.transcripts.candidates import Groups, Trees, Value, continued
 from analysis.transcripts.exact import ExactValues
 from pcqc.evaluation.choice import MAIN
 from pcqc_study.runs import Run
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 TRAINING = "training"
 

@@ -84,7 +84,7 @@ def selected(name: str, methods: Sequence[str]) -> dict[str, Path]:
     from pcqc.jobs.make_roles import selected_weights
     from pcqc_base.errors import UserError
     from pcqc_study.run_job import latest_task
-    from pcqc_study.settings import load_study
+    from pcqc_study.study_file import load_study
 
     study, folders = load_study(name), {}
     for method in (SHARED_SFT, *methods):

@@ -24,7 +24,7 @@ from pcqc.models.pretrained import install
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc_clinic.build import TRAINING, draw_cases, key_of_case
 from pcqc_clinic.world import make_world
-from pcqc_study.settings import Study, load_study
+from pcqc_study.study_file import Study, load_study
 from turn_credit.adapters.trl import PCQCTrainer
 
 

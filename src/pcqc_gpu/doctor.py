@@ -49,7 +49,7 @@ from pcqc_gpu.planning.trainings import trained
 from pcqc_gpu.rehearse import rehearse
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import rollout_task
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 CASE = Case(
     "doctor", "doctor", "Has cough.", "Which?", {"A": "flu", "B": "cold"}, ("Has fever.",), "A"

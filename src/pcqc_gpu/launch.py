@@ -9,7 +9,7 @@ import tempfile
 
 from pcqc_base.errors import UserError
 from pcqc_base.system.processes import SINGLE_PROCESS, Processes, join, launched, require_gpu
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 # The process that started this one; only `launch` sets it, not torchrun.
 PARENT = "PCQC_LAUNCHED_BY"

@@ -28,7 +28,7 @@ from pcqc_gpu.planning.hours import measured_file
 from pcqc_gpu.planning.memory import served
 from pcqc_gpu.planning.trainings import trained
 from pcqc_gpu.timed_updates import Worker, finish, gpu_name, timed
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 # Phases in which engines work -> what is counted in each, and whose.
 WORKS = {

@@ -31,7 +31,7 @@ from pcqc_gpu.engines.vllm_start import device_names, vllm_package, vllm_setting
 from pcqc_gpu.launch import end_with
 from pcqc_gpu.planning.memory import engines
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 ROLES = ("patient", "scorer")
 HERE = ("127.0.0.1", "localhost")

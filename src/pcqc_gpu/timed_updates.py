@@ -10,7 +10,7 @@ from pcqc.jobs.rl_loop import Phases, Run, cases_of_update
 from pcqc.training.token_trees import TokenTree, merge_prefixes
 from pcqc_base.system.processes import SINGLE_PROCESS, Processes
 from pcqc_study.run_job import latest_task
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 
 def gpu_name() -> str | None:

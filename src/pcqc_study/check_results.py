@@ -5,7 +5,7 @@ from pcqc_base.system.manifest import REMEDY, accepted, mark, verify
 from pcqc_study.graph import Jobs, is_archived
 from pcqc_study.kinds import IN_STORE
 from pcqc_study.mlflow_mirror.open_store import is_lost
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 
 def prepare_to_run(study: Study, writes: bool = True) -> None:

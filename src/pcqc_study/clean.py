@@ -12,7 +12,7 @@ from pcqc_base.errors import UserError, describe
 from pcqc_base.system.locks import held, hold
 from pcqc_base.system.manifest import LATEST, MANIFEST, is_result, lock, read_manifest
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 
 @dataclass(frozen=True)

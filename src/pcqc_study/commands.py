@@ -108,7 +108,7 @@ def restore(study, folder) -> None:
     """Unpack a study's archive or bundle, and make what follows from its runs."""
     from analysis import archive, bundle
     from pcqc_study.run_job import finish_restored
-    from pcqc_study.settings.replicates import replicates
+    from pcqc_study.study_file.replicates import replicates
 
     restored = bundle.restore(study, Path(folder or archive.ARCHIVES))
     show(f"{study.results}: {len(restored)} results restored")
@@ -128,7 +128,7 @@ def restore(study, folder) -> None:
 @option("--runs LETTERS", LETTERS, default="")
 def vary(method, changes, study, name, runs) -> None:
     """Record a variation of a method, which the workflow then makes by its name."""
-    from pcqc_study.settings.vary import vary
+    from pcqc_study.study_file.vary import vary
 
     letters = [letter.strip() for letter in runs.split(",") if letter.strip()]
     name, path = vary(study, method, changes, name=name, runs=letters)
@@ -199,7 +199,7 @@ def doctor(study, measure, method, cases) -> None:
     if measure and cases:  # a measurement takes the place of the trial
         raise click.UsageError("--cases: not allowed with --measure")
     from pcqc_gpu.doctor import examine
-    from pcqc_study.settings import load_study
+    from pcqc_study.study_file import load_study
 
     loaded = load_study(study)
     if method and not measure:

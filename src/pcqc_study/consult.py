@@ -36,7 +36,7 @@ from pcqc_study.fingerprint import upstream
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds import CHECKPOINTS
 from pcqc_study.run_job import latest_task, run_job
-from pcqc_study.settings import START, Study
+from pcqc_study.study_file import START, Study
 
 # Without a case, so many are looked at, for so many turns, for candidates that differ.
 LOOKED_AT, LOOKED_TURNS = 24, 3

@@ -8,7 +8,7 @@ from pcqc_base.system.machine import now
 from pcqc_base.system.manifest import read_manifest, verify, write_manifest
 from pcqc_study.fingerprint import Fingerprint, Job, upstream
 from pcqc_study.graph import Jobs, latest
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 
 def earlier(job: Job) -> Fingerprint | None:

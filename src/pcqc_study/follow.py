@@ -22,7 +22,7 @@ from pcqc_study.mlflow_mirror import values
 from pcqc_study.mlflow_mirror.finished import FinishedRun, at_start
 from pcqc_study.mlflow_mirror.open_store import masked
 from pcqc_study.mlflow_mirror.write_curves import SECONDS, Live, events
-from pcqc_study.settings import Study, report_to
+from pcqc_study.study_file import Study, report_to
 from pcqc_study.trackers import CLASSES, Told, Tracker
 
 WHOLE = -1  # in the place of a number of rows: all of a run was sent

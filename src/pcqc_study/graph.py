@@ -10,7 +10,7 @@ from pcqc_base.system.manifest import LATEST, left_out
 from pcqc_base.task import CHAT, DEEPSPEED, VLLM
 from pcqc_study.fingerprint import Job, Part
 from pcqc_study.kinds import CHECKPOINTS, KINDS, RUN
-from pcqc_study.settings.study import Study
+from pcqc_study.study_file.study import Study
 
 RIVALS = ("grpo", "pcqc")  # what published credits are compared with
 # Jobs that the clinic does in its own way: it knows its patients.

@@ -32,7 +32,7 @@ def _run(kind: Kind, study: str, fingerprint: str | None, **given: Any) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
     from pcqc_study.run_job import run_job
-    from pcqc_study.settings import load_study
+    from pcqc_study.study_file import load_study
 
     loaded = load_study(study)
     if loaded.synthetic:

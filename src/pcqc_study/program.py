@@ -135,7 +135,7 @@ def load(context: click.Context, _: click.Parameter, value: str | None):
     """Callback of an argument: the study of a name or path; None where none is given."""
     if value is None or context.resilient_parsing:
         return None
-    from pcqc_study.settings import load_study
+    from pcqc_study.study_file import load_study
 
     return load_study(value)
 

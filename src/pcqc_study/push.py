@@ -10,7 +10,7 @@ from pcqc_study.mlflow_mirror.finished import FinishedRun
 from pcqc_study.mlflow_mirror.notes import SYNTHETIC, clause, plain
 from pcqc_study.mlflow_mirror.open_store import masked
 from pcqc_study.runs import load
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 TEXT = """---
 {header}

@@ -28,7 +28,7 @@ from pcqc_study.fingerprint import Job, input_paths
 from pcqc_study.graph import RIVALS, Jobs, is_archived
 from pcqc_study.kinds import IN_STORE, KINDS
 from pcqc_study.kinds.runs import rollouts
-from pcqc_study.settings import START, Study
+from pcqc_study.study_file import START, Study
 
 AGAIN = ".again"  # folder beside a result in which it is made once more
 

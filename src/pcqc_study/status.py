@@ -18,7 +18,7 @@ from pcqc_study.explain import why
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, log_path
 from pcqc_study.mlflow_mirror.open_store import is_lost
-from pcqc_study.settings import Study, load_study
+from pcqc_study.study_file import Study, load_study
 
 STATES = ("running", "failed", "stale", "to do", "done")
 STYLES = {"running": "cyan", "failed": "bold red", "stale": "yellow", "to do": "dim"}

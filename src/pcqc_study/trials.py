@@ -12,8 +12,8 @@ from typing import Any
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import csv_text, read_bytes, write_atomic
-from pcqc_study.settings import Study
-from pcqc_study.settings.vary import nested
+from pcqc_study.study_file import Study
+from pcqc_study.study_file.vary import nested
 
 ARCHIVE = ROOT / "results" / "archive" / "tuning.csv"
 RATE = "rl.learning_rate"

@@ -19,9 +19,9 @@ from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import write_atomic
 from pcqc_base.system.manifest import read_manifest
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import START, Study, load_study
-from pcqc_study.settings.replicates import replicates
-from pcqc_study.settings.yaml_reader import build, read_settings
+from pcqc_study.study_file import START, Study, load_study
+from pcqc_study.study_file.replicates import replicates
+from pcqc_study.study_file.yaml_reader import build, read_settings
 from pcqc_study.trials import RATE, Outcome, Trial, entry_of, value_of
 
 FILE = ROOT / "config" / "tuning.yaml"

@@ -128,8 +128,8 @@ def _prepare(large: str, study: str) -> None:
     gc.set_threshold(50_000)  # frequent collections take a fortieth of a training, more of imports
     from pcqc_study.cli import program
     from pcqc_study.graph import Jobs
-    from pcqc_study.settings import load_study
     from pcqc_study.source_digests import read_again
+    from pcqc_study.study_file import load_study
 
     program()
     for job in Jobs(load_study(study)).all():

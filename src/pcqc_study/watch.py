@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pcqc_study.mlflow_mirror.write_curves import SECONDS, events
-from pcqc_study.settings import Study
 from pcqc_study.status import JobState, job_states, runs, status, summary
+from pcqc_study.study_file import Study
 
 if TYPE_CHECKING:
     from rich.console import Group

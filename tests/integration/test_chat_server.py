@@ -23,7 +23,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.settings import Decoding, Server
 from pcqc_gpu.engines.chat_server import LABEL_ALONE, ChatEngine, Text
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 KEY = "sk-test-0123456789abcdef"
 TEXT = Text()

@@ -19,7 +19,7 @@ from credit_lab.bench.record import Sizes, record_run
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import read_jsonl
 from pcqc_study.run_job import run_job
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 from turn_credit import CREDITS, Credit
 
 FEW = {"terminal_group": 2, "updates": 2, "runs": ["A"]}

@@ -32,7 +32,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.settings import LearnerPlacement
 from pcqc_base.system.processes import Processes, join, report_to_launcher
 from pcqc_gpu.launch import _reason, processes_wanted
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 STAGES = ("zero-1", "zero-2", "zero-3")
 DEFAULT = ("zero-1", "zero-1-compiled", "zero-3")  # small steps are of zero 2

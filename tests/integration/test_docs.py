@@ -12,7 +12,7 @@ import yaml
 from docs_pages import blocks
 
 from pcqc_base.system.checkout import ROOT
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 OF_METHODS = "add-a-method.md"  # has entries of config/methods.yaml
 SETTINGS = [(page, text) for page, text in blocks("yaml") if page != OF_METHODS]
@@ -38,7 +38,7 @@ def test_the_method_of_the_docs_is_its_model_but_for_what_it_names(tmp_path, mon
     shutil.copytree(ROOT / "config", tmp_path / "config")
     with open(tmp_path / "config" / "methods.yaml", "a", encoding="utf-8") as entries:
         entries.write(f"\n{text}")
-    monkeypatch.setattr("pcqc_study.settings.load.ROOT", tmp_path)
+    monkeypatch.setattr("pcqc_study.study_file.load.ROOT", tmp_path)
     ((name, given),) = yaml.safe_load(text).items()
     for study in map(load_study, ("clinic", "paper")):
         model = study.method(given["like"])

@@ -17,7 +17,7 @@ from data_prep.convert import convert_file
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.cli import program as pcqc
 from pcqc_study.kinds import KINDS
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 # Why a command cannot be typed here. Whatever matches none of these is.
 OWN = ("large", "my-study")  # studies of the reader

@@ -13,7 +13,7 @@ from pcqc_base.settings.models import Server
 from pcqc_gpu import doctor
 from pcqc_gpu.doctor import examine
 from pcqc_study.cli import main
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 @pytest.fixture(autouse=True)

@@ -32,8 +32,8 @@ from pcqc_base.settings import Pretrained
 from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.manifest import read_manifest
 from pcqc_gpu.engines.chat_server import Text
-from pcqc_study.settings import load_study
-from pcqc_study.settings.load import check_configurations
+from pcqc_study.study_file import load_study
+from pcqc_study.study_file.load import check_configurations
 from pcqc_study.trials import COLUMNS, read_archive
 
 MODEL = ROOT / "models" / "clinic-1" / "base"

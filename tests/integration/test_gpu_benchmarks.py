@@ -22,7 +22,7 @@ from pcqc.training.policy import Policy
 from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import read_json
 from pcqc_base.system.processes import SINGLE_PROCESS
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 def tables_of(name, folder, *options) -> dict[str, list[dict]]:

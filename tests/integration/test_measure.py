@@ -15,7 +15,7 @@ from pcqc_gpu import measure
 from pcqc_gpu.planning.architecture import Architecture, update_passes
 from pcqc_gpu.planning.hours import run_hours
 from pcqc_study.cli import main
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 make_study = small_study
 LAYER = 4 * 6 + 2 * 4 * 3 + 6 * 4 + 3 * 4 * 5  # queries; keys, values; output; feed-forward

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.bundle import restore
 from pcqc_base.system.checkout import ROOT
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 PAGE = ROOT / "examples" / "look_at_a_run.ipynb"
 

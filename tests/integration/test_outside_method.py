@@ -14,7 +14,7 @@ from pcqc_base.system.files import read_jsonl
 from pcqc_base.system.manifest import read_manifest
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import run_job
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 PAGE = (ROOT / "docs" / "add-a-method.md").read_text()
 CODE, ENTRY_POINT, ENTRY = (

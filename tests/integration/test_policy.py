@@ -19,7 +19,7 @@ from pcqc.training.policy_loss import Clip, clipped_policy_loss, ratio_statistic
 from pcqc.training.training_sequence import KL, TrainingSequence
 from pcqc_base.errors import UserError
 from pcqc_gpu.planning.architecture import SCRATCH_VOCABULARY
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 def by_hand(seqs, coefficients) -> tuple[dict, torch.Tensor]:

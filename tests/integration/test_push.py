@@ -24,7 +24,7 @@ from pcqc_study import push
 from pcqc_study.cli import main
 from pcqc_study.mlflow_mirror.finished import FinishedRun
 from pcqc_study.runs import load
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 TOKEN = "hf_t0kenOfTheTest"
 

@@ -27,7 +27,7 @@ from pcqc_gpu.planning.architecture import architecture
 from pcqc_gpu.planning.devices import DEVICES, GIB
 from pcqc_gpu.planning.memory import engine_memory, engines
 from pcqc_gpu.serve import serve
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 # In bytes per sequence and word: logits, sorted logits, their order, probabilities, their sums.
 SAMPLER = 4 + 4 + 8 + 4 + 4

@@ -28,7 +28,7 @@ from pcqc_base.settings import Decoding, Server
 from pcqc_gpu.engines.replicas import Replica
 from pcqc_gpu.engines.server import ServerEngine
 from pcqc_study.run_job import placed
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 STOP = 7
 VOCABULARY = 120  # of the tiny model

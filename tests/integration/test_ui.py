@@ -12,7 +12,7 @@ from helpers import free_port
 from workplace import STUDY
 
 from pcqc_base.system.checkout import ROOT
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 @pytest.mark.slow

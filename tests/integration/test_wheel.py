@@ -10,7 +10,7 @@ from pythons import pythons
 
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 pytestmark = pytest.mark.long  # wheels are built, an environment is made, a credit is scored
 OWN, *OTHERS = PYTHONS = pythons((11, 12, 13))  # as pyproject.toml has them
@@ -18,7 +18,7 @@ VERSIONS = [OWN, *OTHERS[:1]]  # packages of gigabytes are fetched for another o
 OURS = ("pcqc", "turn_credit", "clinic_env", "__editable__")
 FINGERPRINTS = """
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 print(*(job.path.name for job in Jobs(load_study("clinic")).every()))
 """
 CREDIT = """

@@ -19,7 +19,7 @@ import yaml  # noqa: F401
 def fingerprints(studies: list[str]) -> dict[str, str]:
     """`study job` -> short fingerprint, of every training, those on demand among them."""
     from pcqc_study.graph import Jobs
-    from pcqc_study.settings import load_study
+    from pcqc_study.study_file import load_study
 
     made = {}
     for name in studies:

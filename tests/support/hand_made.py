@@ -13,7 +13,7 @@ from pcqc_base.system.manifest import MANIFEST, begin, finish, read_manifest, wr
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds import KINDS
 from pcqc_study.run_job import run_job
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 
 def folder_of(study: Study, kind: str, *arguments: str) -> Path:

@@ -13,7 +13,7 @@ from pcqc_base.system.files import write_atomic, write_json
 from pcqc_base.system.manifest import read_manifest
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.run_job import run_job
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 
 def lay_down(study: Study, name: str, rows: list[Case] | None, *systems: str) -> None:

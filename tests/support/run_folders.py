@@ -19,8 +19,9 @@ from helpers import make_case
 from pcqc.cases.case import Case
 from pcqc.evaluation.benchmark import Evaluation
 from pcqc.logged.updates import EVENTS, TIMES, apart
+from pcqc_base.settings.tracking import Tracking
 from pcqc_base.system.files import write_json, write_jsonl
-from pcqc_study.settings import Study, Tracking, load_study
+from pcqc_study.study_file import Study, load_study
 
 MADE = {
     "git_commit": "0123456789abcdef0123456789abcdef01234567",

@@ -34,7 +34,7 @@ from pcqc_base.settings import Method
 from pcqc_base.system.files import write_json, write_jsonl
 from pcqc_clinic.world import as_case, make_world, save_world
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import Study, load_study
+from pcqc_study.study_file import Study, load_study
 
 STUDY = Path(__file__).with_suffix(".yaml")
 STATES, UNGROUNDED_STATES, CANDIDATES, CONTINUATIONS = 40, 20, 4, 8

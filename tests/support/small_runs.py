@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from pcqc_base.system.checkout import ROOT
-from pcqc_study.settings import load_study
-from pcqc_study.settings.yaml_reader import read_settings
+from pcqc_study.study_file import load_study
+from pcqc_study.study_file.yaml_reader import read_settings
 
 
 class Killed(BaseException):

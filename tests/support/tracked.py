@@ -12,7 +12,7 @@ from pcqc_study.mlflow_mirror.finished import FinishedRun
 from pcqc_study.mlflow_mirror.open_store import open_store
 from pcqc_study.run_job import perform, run_job, task_of
 from pcqc_study.runs import load
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 
 def mirror(study: Study, method: str, letters: Sequence[str] | None = None) -> Path:

@@ -21,7 +21,7 @@ from clinic_env.world import World
 from pcqc.cases.case import Case, write_cases
 from pcqc_base.system.files import write_jsonl
 from pcqc_clinic.world import save_world
-from pcqc_study.settings import Study, load_study
+from pcqc_study.study_file import Study, load_study
 
 WORLD = World(
     ("amber", "azure"),

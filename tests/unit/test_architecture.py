@@ -15,7 +15,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.settings import Pretrained
 from pcqc_base.system.files import write_json
 from pcqc_gpu.planning.architecture import KNOWN, Architecture, architecture, read_config
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 PUBLISHED = {
     "Qwen3-0.6B": 596_049_920,

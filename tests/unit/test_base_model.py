@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pcqc_clinic.pretrain import LEVELS, WINDOW, is_finished, learning_rate
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 SETTINGS = replace(
     load_study("clinic-scratch").scratch_model,

@@ -22,7 +22,7 @@ from pcqc_clinic.consultations import (
 )
 from pcqc_clinic.pretrain import LEVELS, WINDOW, draw_batch
 from pcqc_clinic.world import make_world
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from clinic_env.posterior import best_accuracy, random_accuracy
 from pcqc_base.system.checkout import ROOT
 from pcqc_clinic.build import draw_cases
 from pcqc_clinic.world import make_world
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 ROW = re.compile(r"^\| (Clinic-\w+) \|[^|]*\| (best|random) \|((?: [\d.]+ \|)+)$", re.M)
 ACCURACY = {"best": best_accuracy, "random": random_accuracy}

@@ -18,12 +18,13 @@ from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import draw_candidates, draw_continuations
 from pcqc.jobs import continuation as job
 from pcqc_base.errors import UserError
+from pcqc_base.settings.continuation import Continuation, Ungrounded
 from pcqc_base.system.files import csv_text
 from pcqc_base.system.manifest import read_manifest
 from pcqc_clinic.jobs import grounding
 from pcqc_clinic.world import save_world
 from pcqc_study.run_job import run_job
-from pcqc_study.settings import Continuation, Ungrounded, load_study
+from pcqc_study.study_file import load_study
 
 CASES = [make_case(i) for i in range(3)]
 NAME = "candidates.parquet"

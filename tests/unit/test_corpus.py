@@ -23,7 +23,7 @@ from pcqc_clinic.corpus import (
 from pcqc_clinic.pretrain import FACTS
 from pcqc_clinic.tokenizer import make_tokenizer
 from pcqc_clinic.world import make_world
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 def subjects(count: int, **settings: float) -> Iterator[Subject]:

@@ -16,7 +16,7 @@ from pcqc.training.kl import LARGEST
 from pcqc.training.mismatch import LARGEST as MOST
 from pcqc_base.system.checkout import ROOT
 from pcqc_gpu.planning.storage import checkpoints
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 from turn_credit.arithmetic import EPSILON, THRESHOLD
 
 PAGE = ROOT / "docs" / "deviations.md"

@@ -17,12 +17,13 @@ from pcqc_base.settings import data as settings_data
 from pcqc_base.settings import every_method as settings_method
 from pcqc_base.settings import models as settings_models
 from pcqc_base.settings import training as settings_training
+from pcqc_base.settings.tracking import Tracking
 from pcqc_study import source_digests
 from pcqc_study.fingerprint import FIRST, Fingerprint, as_json, first_default
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds.runs import rollouts
-from pcqc_study.settings import Tracking, load_study
 from pcqc_study.source_digests import module_digests
+from pcqc_study.study_file import load_study
 
 PLAIN = """import os
 from a import b

@@ -21,7 +21,7 @@ from pcqc_gpu.planning.architecture import architecture
 from pcqc_gpu.planning.devices import DEVICES, GIB
 from pcqc_gpu.planning.memory import engine_memory, engines, learner_memory
 from pcqc_study.run_job import placed
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 class Gpu:

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pcqc_base.errors import UserError
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import yaml
 
 from pcqc.cases.order import batches_per_pass
 from pcqc.methods.sequences import QUESTION
-from pcqc_study.settings import Study, load_study
+from pcqc_study.study_file import Study, load_study
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "paper_settings.yaml"
 SETTINGS = yaml.safe_load(FIXTURE.read_text())

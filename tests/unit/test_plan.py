@@ -20,7 +20,7 @@ from pcqc_gpu.planning.memory import learner_memory, role_memories, room
 from pcqc_gpu.planning.plan import make_plan, render
 from pcqc_gpu.planning.storage import storage
 from pcqc_study.cli import main
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "plan"
 EIGHT = tuple(range(8))

@@ -6,7 +6,7 @@ from helpers import changed
 from pcqc_base.errors import UserError
 from pcqc_gpu.planning.checks import loads, require_fit
 from pcqc_gpu.planning.memory import learner_memory, role_memories
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.token_trees import merge_prefixes, pad_token_trees
 from pcqc_gpu.planning.architecture import KNOWN
 from pcqc_gpu.planning.memory import activation_bytes, longest
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 SHALLOW = dataclasses.replace(KNOWN["Qwen3-0.6B"], layers=4)
 # Deep enough for the inputs of layers to count; `test_architecture.py` has what one more adds.

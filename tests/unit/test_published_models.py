@@ -14,7 +14,7 @@ from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import sha256_file
 from pcqc_clinic.pretrain import validate
 from pcqc_clinic.world import make_world
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 def test_the_card_has_every_models_digest():

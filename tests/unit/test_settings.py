@@ -13,8 +13,8 @@ from clinic_env.world import COMPLAINTS, FINDINGS
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.kinds import KINDS
-from pcqc_study.settings import Study, load_study, report_to, tracking_uri
-from pcqc_study.settings.consistency import TARGETS
+from pcqc_study.study_file import Study, load_study, report_to, tracking_uri
+from pcqc_study.study_file.consistency import TARGETS
 
 STUDIES = sorted(path.stem for path in (ROOT / "config" / "studies").glob("*.yaml"))
 TEXT = {name: (ROOT / f"config/studies/{name}.yaml").read_text() for name in STUDIES}

@@ -13,7 +13,7 @@ from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.jobs.rl_loop import Run
 from pcqc_base.settings.placement import EnginePlacement
 from pcqc_study.run_job import placed, where_of
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 @pytest.fixture

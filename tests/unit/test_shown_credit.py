@@ -8,7 +8,7 @@ from scripted_methods import chances, say
 
 from credit_lab.bench.methods import CreditedQuestions
 from pcqc_study import consult as shown
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 from turn_credit.arithmetic import THRESHOLD
 
 CASE = make_case(0)

@@ -17,8 +17,8 @@ from pcqc_study import status as module
 from pcqc_study import watch
 from pcqc_study.graph import Jobs, log_path
 from pcqc_study.mlflow_mirror.open_store import artifacts
-from pcqc_study.settings import load_study
 from pcqc_study.status import job_states, status_of_all, told
+from pcqc_study.study_file import load_study
 
 RUN = ("train", "select", "evaluate")
 

@@ -14,7 +14,7 @@ from scripted_methods import CASES, PCQC, draw
 from trl_trainer import LAYOUTS, batch, by_hand, gradient_of, of_cases, trained, trainer_of
 
 from pcqc.training.policy import Policy
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 from turn_credit import Term
 from turn_credit.adapters.trl import Rows, joined
 

@@ -14,7 +14,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.cli import main
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 from pcqc_study.trials import RATE, Outcome, Trial, read_archive, value_of, write_archive
 from pcqc_study.tuning import Trials, Tried, Tuning, load_tuning, trials_file, trials_here
 

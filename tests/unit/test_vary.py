@@ -10,8 +10,8 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.cli import main
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import load_study
-from pcqc_study.settings.vary import vary
+from pcqc_study.study_file import load_study
+from pcqc_study.study_file.vary import vary
 
 
 def told(study, method):

@@ -15,10 +15,10 @@ from torch.storage import TypedStorage
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.weight_update import WeightUpdate
 from pcqc_base.errors import UserError
-from pcqc_gpu.engines import weight_files, weight_handles
 from pcqc_gpu.engines.vllm import VllmEngine
 from pcqc_gpu.engines.vllm_worker import WeightReceiver
-from pcqc_gpu.engines.weight_checksums import checksum
+from pcqc_gpu.engines.weight_transfer import files, handles
+from pcqc_gpu.engines.weight_transfer.checksums import checksum
 
 PROMPTS = [[1, 2], [3], [4, 5]]
 
@@ -157,13 +157,13 @@ def one_bit(name, tensor):
 
 @pytest.mark.parametrize("fault", [left_out, one_bit])
 def test_one_tensor_that_arrives_otherwise_stops(fault, monkeypatch):
-    read = weight_files.read
+    read = files.read
 
     def faulty(folder):
         for name, tensor in read(folder):
             yield from fault(name, tensor) if name == "1.weight" else [(name, tensor)]
 
-    monkeypatch.setattr(weight_files, "read", faulty)
+    monkeypatch.setattr(files, "read", faulty)
     with pytest.raises(UserError, match=r"1\.weight and 0 more did not arrive as they were sent"):
         engine_of(Worker()).load_weights(new_weights().items())
 
@@ -204,8 +204,8 @@ def gpu(monkeypatch):
         assert (tensor.nbytes, tensor.dtype) == (size, dtype)
         return tensor.as_strided(shape, strides, start)
 
-    monkeypatch.setattr(weight_handles, "reduce_tensor", reduce)
-    monkeypatch.setattr(weight_handles, "rebuild_cuda_tensor", rebuild)
+    monkeypatch.setattr(handles, "reduce_tensor", reduce)
+    monkeypatch.setattr(handles, "rebuild_cuda_tensor", rebuild)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: calls.append("synchronized"))
@@ -215,11 +215,11 @@ def gpu(monkeypatch):
 
 @pytest.mark.parametrize("most", [1, 100, 2**30])
 def test_handles_bring_the_bytes_that_files_bring_without_files_and_pickle(gpu, most, monkeypatch):
-    monkeypatch.setattr(weight_handles, "PART_BYTES", most)
+    monkeypatch.setattr(handles, "PART_BYTES", most)
     by_files, by_handles = Worker(), Worker()
     gathered = ((name, tensor.clone()) for name, tensor in new_weights().items())
     engine_of(by_files).load_weights(new_weights().items())
-    monkeypatch.setattr(weight_files, "written", None)
+    monkeypatch.setattr(files, "written", None)
     engine_of(by_handles, transfer="handles").load_weights(gathered)
     assert by_handles.received == by_files.received
     pairs = zip(by_handles.model.parameters(), by_files.model.parameters(), strict=True)
@@ -230,10 +230,8 @@ def test_handles_bring_the_bytes_that_files_bring_without_files_and_pickle(gpu, 
 
 
 def test_a_tensor_that_changes_on_its_way_by_handles_stops(gpu, monkeypatch):
-    opened = weight_handles.opened
-    monkeypatch.setattr(
-        weight_handles, "opened", lambda part: ((n, t.abs_()) for n, t in opened(part))
-    )
+    opened = handles.opened
+    monkeypatch.setattr(handles, "opened", lambda part: ((n, t.abs_()) for n, t in opened(part)))
     with pytest.raises(UserError, match=r"0\.weight and . more .* set placement\.transfer: files"):
         engine_of(Worker(), transfer="handles").load_weights(new_weights().items())
 

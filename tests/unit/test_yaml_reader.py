@@ -6,7 +6,7 @@ import pytest
 
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"

@@ -18,8 +18,8 @@ from pcqc_base.errors import UserError
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs, is_archived, log_path
 from pcqc_study.kinds import KINDS
-from pcqc_study.settings import load_study
-from pcqc_study.settings.replicates import replicates
+from pcqc_study.study_file import load_study
+from pcqc_study.study_file.replicates import replicates
 from pcqc_study.warm import ADDRESS, LARGE
 from pcqc_base.errors import nearest
 from pcqc_base.system.locks import hold

@@ -32,7 +32,7 @@ from pcqc_clinic.world import load_world
 from pcqc_peers.beliefs import actor_beliefs, scorer_beliefs
 from pcqc_peers.continuations import after_candidates, continue_each
 from pcqc_study.run_job import latest_task
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 CARD = Path(__file__).with_name("card.md")  # of every bundle, to be filled in
 STAGE = "creditbench"

@@ -17,7 +17,7 @@ from pcqc_base.system.manifest import checked, read_manifest
 from pcqc_clinic.jobs import train as training
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import perform, run_job, task_of
-from pcqc_study.settings import START, Study, load_study
+from pcqc_study.study_file import START, Study, load_study
 from turn_credit import Credit
 
 CASES = 400  # of Clinic-Dev, on which every third update is validated

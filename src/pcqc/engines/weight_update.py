@@ -1,7 +1,7 @@
 """New weights for an engine, and a check that it computes with them as the learner does.
 
-How they travel is each engine's `load_weights`: vLLM's by `weight_handles.py` or `weight_files.py`;
-the transformers engine shares the learner's module. When: `Engines.awake` in `jobs/engines.py`.
+How they travel is each engine's `load_weights`: vLLM's by `pcqc_gpu.engines.weight_transfer`; the
+transformers engine shares the learner's module. When: `Engines.awake` in `jobs/engines.py`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -15,9 +15,9 @@ import torch
 
 from pcqc.engines.base import Completion, Engine, Request, Sampling, Ticket, vllm_seed
 from pcqc_base.errors import UserError
-from pcqc_gpu.engines import weight_files, weight_handles
 from pcqc_gpu.engines.vllm_start import start
-from pcqc_gpu.engines.weight_checksums import noted
+from pcqc_gpu.engines.weight_transfer import files, handles
+from pcqc_gpu.engines.weight_transfer.checksums import noted
 
 
 class VllmEngine(Engine):
@@ -165,9 +165,9 @@ class VllmEngine(Engine):
         if self.shared:
             yield [weights]
         elif torch.cuda.is_available() and self.transfer == "handles":
-            yield weight_handles.parts(weights)
+            yield handles.parts(weights)
         else:
-            with weight_files.written(weights, self.processes) as folder:
+            with files.written(weights, self.processes) as folder:
                 yield [str(folder)]
 
     def reset_cache(self) -> None:

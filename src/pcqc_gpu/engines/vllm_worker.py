@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from pcqc_gpu.engines import weight_files, weight_handles
-from pcqc_gpu.engines.weight_checksums import noted
+from pcqc_gpu.engines.weight_transfer import files, handles
+from pcqc_gpu.engines.weight_transfer.checksums import noted
 
 
 class WeightReceiver:
@@ -43,9 +43,9 @@ class WeightReceiver:
         from vllm.config import set_current_vllm_config
 
         if isinstance(weights, str):
-            weights = weight_files.read(Path(weights))
+            weights = files.read(Path(weights))
         elif isinstance(weights, list):
-            weights = weight_handles.opened(weights)
+            weights = handles.opened(weights)
         with set_current_vllm_config(self.vllm_config):
             self.get_model().load_weights(noted(weights, self.received))
 

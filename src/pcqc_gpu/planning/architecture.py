@@ -9,7 +9,7 @@ from pcqc_base.settings import Method, Pretrained
 from pcqc_base.system.checkout import local_folder
 from pcqc_base.system.files import read_json
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 BYTES = {"float32": 4, "bfloat16": 2}
 

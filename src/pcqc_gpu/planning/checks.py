@@ -19,7 +19,7 @@ from pcqc_gpu.planning.memory import (
     served,
 )
 from pcqc_gpu.planning.storage import storage
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 LONGEST = "the longest consultation (protocol.prompt_tokens + protocol.response_tokens)"
 OR_SERVED = {role: f"; or name a server under servers.{role}" for role in ("patient", "scorer")}

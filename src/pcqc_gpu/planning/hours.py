@@ -5,7 +5,7 @@ from typing import Any
 
 from pcqc_base.system.files import read_json
 from pcqc_gpu.planning.storage import checkpoints
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 
 def measured_file(study: Study, name: str) -> Path:

@@ -13,7 +13,7 @@ from pcqc_base.settings.placement import BUCKET, LOGITS
 from pcqc_gpu.planning.architecture import BYTES, Architecture, architecture
 from pcqc_gpu.planning.devices import GIB, device_gib
 from pcqc_gpu.planning.trainings import fine_tunings, trained
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 # The most weights that ZeRO 3 gathers at a time: DeepSpeed's stage3_max_live_parameters.
 LIVE_PARAMETERS = 1_000_000_000

@@ -11,7 +11,7 @@ from pcqc_gpu.planning.hours import run_hours
 from pcqc_gpu.planning.memory import role_memories
 from pcqc_gpu.planning.storage import checkpoints, storage
 from pcqc_gpu.planning.trainings import trained
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 PHASES = {"always": "resident", "in rollouts": "rollout", "in the update": "update"}
 TOO_LITTLE = "TOO LITTLE"

@@ -4,7 +4,7 @@ from pcqc_base.settings import Method
 from pcqc_gpu.planning.architecture import BYTES, architecture
 from pcqc_gpu.planning.devices import GIB
 from pcqc_gpu.planning.trainings import fine_tunings, trained
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 
 def checkpoints(study: Study, method: Method) -> int:

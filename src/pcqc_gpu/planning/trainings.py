@@ -1,7 +1,7 @@
 """What a study trains: courses of SFT, and methods."""
 
 from pcqc_base.settings import Method
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 
 def fine_tunings(study: Study) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pcqc_study.kinds.table import RUN, Given, Settings, kind, of
 
 if TYPE_CHECKING:
     from pcqc_study.graph import Jobs
-    from pcqc_study.settings import Study
+    from pcqc_study.study_file import Study
 
 LOST_POINTS_CASES = 100  # the first of the development benchmark; each is played in eight ways
 

@@ -9,7 +9,7 @@ from pcqc_study.kinds.table import Given, Settings, kind
 
 if TYPE_CHECKING:
     from pcqc_study.graph import Jobs
-    from pcqc_study.settings import Study
+    from pcqc_study.study_file import Study
 
 LOST_POINTS = "lost points"  # what the report's job calls their table
 ANSWER = "answer.json"  # of the report's job: what `pcqc answer` prints
@@ -25,7 +25,7 @@ TEMPLATES = (".html", ".css", ".js")
 )
 def lost_points_table(jobs: "Jobs") -> Given:
     """The table of lost points; it shows replicates too where theirs is made."""
-    from pcqc_study.settings.replicates import replicates
+    from pcqc_study.study_file.replicates import replicates
 
     inputs = {" ".join(job.arguments): job for job in jobs.lost_points()}
     for other in replicates(jobs.study):
@@ -72,7 +72,7 @@ def collect(jobs: "Jobs") -> Given:
 )
 def report(jobs: "Jobs") -> Given:
     """Tables, figures, report, transcripts and paper, in one folder."""
-    from pcqc_study.settings.replicates import replicates
+    from pcqc_study.study_file.replicates import replicates
 
     study = jobs.study
     inputs: dict[str, Any] = {"collected": jobs.job("collect")}
@@ -103,7 +103,7 @@ def report(jobs: "Jobs") -> Given:
 )
 def peers(jobs: "Jobs") -> Given:
     """The table of published credits: it shows what is made, or what the workflow is making."""
-    from pcqc_study.settings import START
+    from pcqc_study.study_file import START
 
     inputs: dict[str, Any] = {}
     for method, run in jobs.runs():
@@ -136,7 +136,7 @@ def _all_of(study: "Study") -> Settings:
 
 def _store(study: "Study", title: str) -> Settings:
     """What is written to MLflow under a title, and where, without user, password or query."""
-    from pcqc_study.settings import tracking_uri
+    from pcqc_study.study_file import tracking_uri
 
     address = urlsplit(tracking_uri(study))
     host = f"{address.hostname}:{address.port}" if address.hostname else ""

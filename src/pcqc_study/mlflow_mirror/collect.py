@@ -14,7 +14,7 @@ from pcqc_base.system.manifest import STATE, checked
 from pcqc_base.task import Task
 from pcqc_study.mlflow_mirror.open_store import Store, answering, linked, masked, open_store
 from pcqc_study.mlflow_mirror.values import is_number
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

@@ -10,7 +10,7 @@ from pcqc_base.system.files import digest, sha256_file
 from pcqc_base.system.manifest import MANIFEST, checked, read_manifest
 from pcqc_study.graph import Jobs
 from pcqc_study.runs import Run
-from pcqc_study.settings import START, Study
+from pcqc_study.study_file import START, Study
 
 # Kind of a job -> where its files lie in MLflow.
 PLACES = {"train": "training", "evaluate": "evaluation", "continuation": "continuation"}

@@ -11,7 +11,7 @@ from pcqc_base.settings import Method
 from pcqc_study import describe
 from pcqc_study.mlflow_mirror import page
 from pcqc_study.mlflow_mirror.finished import FinishedRun
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 if TYPE_CHECKING:
     from mlflow.entities import RunInfo

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pcqc_base.errors import UserError, describe
-from pcqc_study.settings import Study, tracking_uri
+from pcqc_study.study_file import Study, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from pcqc_study.mlflow_mirror.finished import FinishedRun
 from pcqc_study.mlflow_mirror.values import PREFIXES, metrics, parameters
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 from turn_credit.arithmetic import SMALL_SPREAD, small_spread_share
 
 NAME = "run.html"

@@ -23,7 +23,7 @@ from pcqc_study.mlflow_mirror.open_store import (
     masked,
     sqlite_file,
 )
-from pcqc_study.settings import Study, tracking_uri
+from pcqc_study.study_file import Study, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow.entities import Experiment

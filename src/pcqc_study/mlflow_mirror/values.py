@@ -11,7 +11,7 @@ from pcqc.logged.updates import EVENTS, TIMES, joined
 from pcqc_base.system.files import digest
 from pcqc_study.fingerprint import Fingerprint, flat
 from pcqc_study.mlflow_mirror.finished import FinishedRun, milliseconds
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 # The interface draws groups of charts by name: "checkpoints" comes first.
 PREFIXES = {"update": "", "validation": "checkpoints/"}

@@ -19,7 +19,7 @@ from pcqc_study.mlflow_mirror.finished import milliseconds
 from pcqc_study.mlflow_mirror.open_store import Store, answering, log_points, open_store
 from pcqc_study.mlflow_mirror.prepare import prepare
 from pcqc_study.mlflow_mirror.values import of_event
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 SECONDS = 5.0  # between two looks
 AFTER = 30.0  # seconds: a shorter training is over before anybody looks

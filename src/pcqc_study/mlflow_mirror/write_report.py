@@ -14,7 +14,7 @@ from pcqc_study.mlflow_mirror.open_store import (
     log_file,
     open_store,
 )
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

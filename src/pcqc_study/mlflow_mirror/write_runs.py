@@ -24,7 +24,7 @@ from pcqc_study.mlflow_mirror.open_store import (
     open_store,
 )
 from pcqc_study.mlflow_mirror.prepare import prepare
-from pcqc_study.settings import Study
+from pcqc_study.study_file import Study
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

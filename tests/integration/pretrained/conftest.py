@@ -14,7 +14,7 @@ from real_data import lay_down
 from pcqc.models.folder import load_tokenizer, save_model
 from pcqc.models.pretrained import install
 from pcqc_base.settings import Benchmark, Data, Models, Pretrained, Protocol, RawFile
-from pcqc_study.settings import Study, load_study
+from pcqc_study.study_file import Study, load_study
 
 LIMIT = 160  # the short cases' prompts have 141 tokens
 LONG = "A very long history of many words that nobody could fit into a prompt. " * 4

@@ -20,7 +20,7 @@ from pcqc.training.training_sequence import TrainingSequence
 from pcqc_base.settings import Benchmark
 from pcqc_clinic.tokenizer import make_tokenizer
 from pcqc_clinic.world import as_case, make_world
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden"
 METHOD = Pcqc("PCQC", "pcqc", terminal_group=1, question_group=2)

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from pcqc_base.system.checkout import ROOT
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from run_folders import make_study, write_study
 from tracked import ids, mirror, read_record
 
 from pcqc_base.errors import UserError
+from pcqc_base.settings.tracking import Tracking
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.mlflow_mirror.open_store import artifact_paths, is_lost, masked, open_store
 from pcqc_study.mlflow_mirror.prepare import VIEW, prepare
 from pcqc_study.run_job import run_job
-from pcqc_study.settings import Tracking
 from pcqc_study.status import job_states
 
 MOVED = "name LIKE 'clinic, moved %'"

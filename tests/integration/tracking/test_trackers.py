@@ -23,7 +23,7 @@ from pcqc_base.system.manifest import hold_folder, read_manifest
 from pcqc_study import follow, trackers
 from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror import values
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 class Kept:

@@ -11,6 +11,7 @@ from run_folders import make_study
 from tracked import mirror
 
 from pcqc_base.errors import UserError
+from pcqc_base.settings.tracking import Tracking
 from pcqc_base.system.files import write_jsonl
 from pcqc_base.system.locks import hold
 from pcqc_base.system.machine import now
@@ -19,7 +20,6 @@ from pcqc_study import follow
 from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror import write_curves
 from pcqc_study.mlflow_mirror.open_store import open_store
-from pcqc_study.settings import Tracking
 
 
 def training(study):

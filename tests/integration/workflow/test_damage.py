@@ -14,7 +14,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.manifest import MANIFEST, MARKER, is_result, result_of, verify
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 def results(root: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from digests import digests
 from workplace import STUDY
 
 from pcqc_study.graph import Jobs, log_path
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 RUN = ("executed_local", "A")
 TRAINING = "runs/executed_local/A"

@@ -13,7 +13,7 @@ from workplace import SETTINGS, STUDY, Workplace
 
 from pcqc_base.system.files import read_jsonl
 from pcqc_study.check_results import prepare_to_run
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 PCQC = (STUDY, "pcqc", "A")
 

@@ -6,7 +6,7 @@ import pytest
 from workplace import STUDY, Workplace
 
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 # Snakemake leaves out of a label what its neighbours' say too; a fingerprint is a job's own.
 NODE = re.compile(r'^\s*(\d+)\[label = "[^"]*fingerprint: ([0-9a-f]{8})', re.MULTILINE)

@@ -17,7 +17,7 @@ from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import read_json, read_jsonl
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import run_job
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 def test_everything_is_made(mini):

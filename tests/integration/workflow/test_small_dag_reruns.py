@@ -10,7 +10,7 @@ from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
 from pcqc_study.kinds import KINDS
 from pcqc_study.mlflow_mirror.open_store import SQLITE
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 CREDIT = "packages/turn_credit/src/turn_credit/arithmetic.py"
 PUBLISH = "Publish the report in MLflow"

@@ -7,7 +7,7 @@ import pandas as pd
 from workplace import STUDY
 
 from pcqc_base.system.files import read_json
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 NAMED = {"grpo": [2], "pcqc": [2, 4], "same_state_q1": [4]}
 BENCHMARKS = list(load_study(STUDY).benchmarks)

@@ -24,7 +24,7 @@ from pcqc_base.system.files import write_json, write_jsonl
 from pcqc_study.cli import main
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.kinds.whole_study import ANSWER
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 # Of four cases of each benchmark; questions of each consultation are as many.
 CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3, "grpo": 1, "pcqc": 3, "gigpo": 2, "c3": 1}

@@ -25,8 +25,8 @@ from pcqc_base.system.files import write_jsonl
 from pcqc_base.system.manifest import LEFT_OUT, MANIFEST, is_result, read_manifest
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.run_job import finish_restored, run_job
-from pcqc_study.settings import load_study
-from pcqc_study.settings.replicates import replicates
+from pcqc_study.study_file import load_study
+from pcqc_study.study_file.replicates import replicates
 
 PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md")))
 NUMBER = re.compile(r"[+−]?\d[\d,.]*\d")

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.compute import COMPUTE, with_compute
 from pcqc_base.settings import Pretrained
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 STUDY = load_study("clinic")
 # The clinic's models have three layers of width 64: queries, keys, values and output are

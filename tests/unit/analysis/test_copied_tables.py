@@ -12,7 +12,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.graph import latest
 from pcqc_study.intervals_over_cases import CONFIDENCE
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 
 def test_no_copied_table_of_this_repository_was_edited():

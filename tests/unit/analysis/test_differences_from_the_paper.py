@@ -10,7 +10,7 @@ from analysis.beside_the_paper import companion, differences
 from analysis.published import published
 from analysis.table import Column, Number, Row, Statement, Table
 from analysis.tables_and_figures import FIGURES, TABLES, chosen
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 BESIDE = [item.name for item in TABLES.values() if item.paper]
 

@@ -6,7 +6,7 @@ import pytest
 from analysis import lost_points
 from analysis.table import Number
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 STUDY = load_study("clinic")
 

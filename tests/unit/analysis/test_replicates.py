@@ -17,9 +17,9 @@ from analysis.tables.layout import number_of_runs
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import load_study
-from pcqc_study.settings.replicates import replicates
-from pcqc_study.settings.vary import vary
+from pcqc_study.study_file import load_study
+from pcqc_study.study_file.replicates import replicates
+from pcqc_study.study_file.vary import vary
 
 
 @pytest.fixture

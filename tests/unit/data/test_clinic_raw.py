@@ -20,7 +20,7 @@ from pcqc_clinic.build import (
 )
 from pcqc_clinic.world import make_world
 from pcqc_study.graph import Jobs
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 SAYS = "You are a doctor."
 CLINIC = load_study("clinic")

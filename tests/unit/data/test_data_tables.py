@@ -11,7 +11,7 @@ from analysis.tables import data
 from pcqc_base.settings import Benchmark, Data, RawFile
 from pcqc_base.system.files import write_atomic
 from pcqc_study.run_job import run_job
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 BENCHMARKS = {
     "medqa": Benchmark("MedQA", "development"),

@@ -9,7 +9,7 @@ import yaml
 from data_prep import new_study
 from pcqc_base.system.files import read_jsonl
 from pcqc_study.cli import main
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 
 FIELDS = ("case_id", "source", "initial", "question", "A", "B", "facts", "answer")
 ROW = (

@@ -30,7 +30,7 @@ from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.training_sequence import token_counts
-from pcqc_study.settings import load_study
+from pcqc_study.study_file import load_study
 from turn_credit import CREDITS
 from turn_credit.arithmetic import terminal_advantages
 

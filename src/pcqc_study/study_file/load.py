@@ -11,14 +11,15 @@ from typing import Any
 from pcqc_base.errors import UserError, nearest
 from pcqc_base.settings import Pretrained
 from pcqc_base.settings.every_method import Method, method_class
+from pcqc_base.settings.tracking import known_tracker
 from pcqc_base.settings.training import Rl
 from pcqc_base.settings.types import Name
 from pcqc_base.system.checkout import ROOT, local_folder
 from pcqc_base.system.files import read_json
 from pcqc_base.system.json_shapes import ModelConfig, WordTokenizer
-from pcqc_study.settings.consistency import contradictions
-from pcqc_study.settings.study import Study, known_tracker
-from pcqc_study.settings.yaml_reader import SettingsFile, build, read_settings
+from pcqc_study.study_file.consistency import contradictions
+from pcqc_study.study_file.study import Study
+from pcqc_study.study_file.yaml_reader import SettingsFile, build, read_settings
 
 
 def load_study(name_or_path: str | Path) -> Study:

@@ -17,9 +17,9 @@ from pcqc_base.errors import UserError
 from pcqc_base.settings.every_method import Method
 from pcqc_base.settings.training import Rl
 from pcqc_base.system.files import write_atomic
-from pcqc_study.settings.load import load_study, study_path, variations
-from pcqc_study.settings.study import Study
-from pcqc_study.settings.yaml_reader import read_settings
+from pcqc_study.study_file.load import load_study, study_path, variations
+from pcqc_study.study_file.study import Study
+from pcqc_study.study_file.yaml_reader import read_settings
 
 HEAD = "# Variations of methods, as `pcqc vary` records them; remove an entry to forget it.\n"
 FIXED = ("title", "method", "role", "runs")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from pcqc_base.errors import UserError
 from pcqc_base.settings.models import Models
-from pcqc_study.settings.load import load_study
-from pcqc_study.settings.study import Study
+from pcqc_study.study_file.load import load_study
+from pcqc_study.study_file.study import Study
 
 # Settings in which a replicate may differ, beside the base model and the letters of methods' runs.
 OWN = ("name", "title", "replicates", "tracking")

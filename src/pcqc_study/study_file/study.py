@@ -3,91 +3,26 @@
 import dataclasses
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
 from pcqc_base.errors import UserError, nearest
+from pcqc_base.settings.continuation import Continuation, Equivalence
 from pcqc_base.settings.data import Benchmark, Clinic, Data, RawFile
 from pcqc_base.settings.every_method import Method
 from pcqc_base.settings.models import (
-    ADDRESS,
     Decoding,
     Engine,
-    Judge,
     Models,
     Pretrained,
     ScratchModel,
     Servers,
 )
 from pcqc_base.settings.placement import Assumptions, Placement
+from pcqc_base.settings.tracking import Tracking
 from pcqc_base.settings.training import Protocol, Rl, Sft
-from pcqc_base.settings.types import STRICT, Count, Name, Positive, Seconds, Some, Title, matching
-
-START = "shared_sft"  # the method whose weights every trained run starts from
-STORE = (
-    rf"sqlite:///[^?]*[^/?](\?.*)?|{ADDRESS[0]}",
-    "sqlite:///FILE or http(s)://HOST:PORT, without user, password or query; give secrets by "
-    "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
-)
-
-
-TRACKERS = ("tensorboard", "trackio", "wandb")
-
-
-def known_tracker(name: str) -> str:
-    """The name of a tracker; ValueError with the nearest one if there is none."""
-    if name not in TRACKERS:
-        raise ValueError(f"no tracker '{name}'{nearest(name, TRACKERS)}")
-    return name
-
-
-@dataclass(frozen=True, config=STRICT)
-class Tracking:
-    """The MLflow mirror, and trackers that are told the same."""
-
-    uri: Annotated[str, matching(*STORE)] = "sqlite:///results/mlflow.db"
-    timeout_seconds: Seconds = 120.0  # a busy machine takes more than 20
-    report_to: tuple[Annotated[str, AfterValidator(known_tracker)], ...] = ()
-
-
-@dataclass(frozen=True, config=STRICT)
-class Ungrounded:
-    """Further states, at which the clinic's patient is made to give some answers without grounds.
-
-    They test the filter of grounded answers, and nothing else is read from them.
-    """
-
-    share: Annotated[float, Field(gt=0, le=1)]  # of answers to candidates
-    states: Count  # of the development cases that come after those of the other states
-
-
-@dataclass(frozen=True, config=STRICT)
-class Continuation:
-    """Does utility predict downstream success (`app:credit_analysis`)?"""
-
-    method: str = "pcqc"  # whose policy asks and continues, at its selected checkpoint
-    run: str = "A"
-    early: Count | None = None  # an update of that run whose checkpoint is studied in the same way
-    reference: str | None = START  # a method studied in the same way, its first run
-    states: Count = 128  # development cases, each at its initial state
-    # questions fixed at each state, the first of them the executed one
-    candidates: Annotated[int, Field(ge=2, le=100)] = 4
-    continuations: Count = 8  # of each candidate
-    seed: int = 0
-    # models that judge whether answers are grounded; the frozen scorer where none is named
-    judges: dict[Name, Judge] = Field(default_factory=dict)
-    review: str | None = None  # CSV of manual judgements on answers, which override the judges'
-    ungrounded: Ungrounded | None = None
-
-
-@dataclass(frozen=True, config=STRICT)
-class Equivalence:
-    """Differences that would not matter, fixed before a study is run; `docs/analysis.md`."""
-
-    points: Positive = 2.0  # of accuracy
-    turns: Positive = 0.25  # inquiry turns per consultation
+from pcqc_base.settings.types import STRICT, Count, Name, Some, Title
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pcqc_base.errors import nearest
 from pcqc_base.settings.every_method import Method
 from pcqc_base.settings.placement import Placement
-from pcqc_study.settings.study import Study
+from pcqc_study.study_file.study import Study
 
 # Names that a study's `data` folder and its tables have beside those of benchmarks.
 RESERVED_BENCHMARKS = (
