@@ -26,7 +26,7 @@ from pcqc_base.system.manifest import (
 )
 from pcqc_study.fingerprint import Fingerprint, Job
 from pcqc_study.graph import Jobs
-from pcqc_study.kinds import CHECKPOINTS, KINDS
+from pcqc_study.job_kinds import CHECKPOINTS, KINDS
 from pcqc_study.study_file import Study
 from pcqc_study.study_file.replicates import replicates
 

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.collected import Collected
-from analysis.compute import COMPUTE
 from analysis.metrics import METRICS, OUTCOMES
 from analysis.notices import in_words
 from analysis.statistics.estimates import Estimate, over_runs
 from analysis.table import Number
+from analysis.training_flops import COMPUTE
 from pcqc_clinic.quality import EARLY
 from pcqc_study.study_file import START
 

@@ -34,7 +34,7 @@ from pcqc_base.system.manifest import UNLIKE, checked, read_manifest
 from pcqc_base.system.terminal import show as show_line
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, latest
-from pcqc_study.kinds import CHECKPOINTS, KINDS
+from pcqc_study.job_kinds import CHECKPOINTS, KINDS
 from pcqc_study.study_file import Study
 from pcqc_study.study_file.load import variations
 from pcqc_study.study_file.replicates import replicates

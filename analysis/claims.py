@@ -7,12 +7,12 @@ from functools import lru_cache
 from analysis.collected import Collected
 from analysis.continuation import RULES, main_policy
 from analysis.published import published
-from analysis.statistics.crossed_effects import (
+from analysis.statistics.effect import Effect
+from analysis.statistics.intervals_over_runs import (
     Sample,
     crossed_effect,
     effect_over_cases,
 )
-from analysis.statistics.intervals import Effect
 from analysis.statistics.verdicts import Judged, judge, probability_of_improvement
 from analysis.table import listed
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.tables_and_figures import FIGURES, TABLES
 from pcqc_base.system.terminal import show
-from pcqc_study.kinds.whole_study import ANSWER
+from pcqc_study.job_kinds.whole_study import ANSWER
 from pcqc_study.program import Name, argument, as_json, option, pcqc, study
 
 BUNDLE = """for a release, into results/bundle/: with dialogues, candidate groups, weights and

@@ -8,7 +8,7 @@ from analysis.collected import Collected
 from analysis.formats import plain, plain_rows
 from analysis.load import load_methods
 from analysis.notices import captioned, on_base_models
-from analysis.statistics.intervals import MOST_RUNS
+from analysis.statistics.effect import MOST_RUNS
 from analysis.statistics.verdicts import CONTRARY, DECIDED, NOMINAL, UNDECIDED
 from analysis.table import Number, Probability, difference, listed
 from analysis.tables import build

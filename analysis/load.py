@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.collected import Collected
-from analysis.compute import with_compute
+from analysis.training_flops import with_compute
 from clinic_env.world import World
 from pcqc.cases.case import Case, read_cases
 from pcqc.evaluation.predictions import SCHEMA

@@ -28,7 +28,7 @@ from pcqc_base.system.manifest import (
     read_manifest,
     result_of,
 )
-from pcqc_study.kinds import KINDS
+from pcqc_study.job_kinds import KINDS
 
 LIMIT = 1_900_000_000  # bytes of files in one tar: GitHub takes files below 2 GiB
 MOST = LIMIT + 200_000_000  # of the whole tar, with its headers

@@ -23,7 +23,7 @@ from analysis.report import sections
 from analysis.statistics.verdicts import DECIDED, VERDICTS
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import write_atomic, write_json
-from pcqc_study.kinds.whole_study import ANSWER, LOST_POINTS
+from pcqc_study.job_kinds.whole_study import ANSWER, LOST_POINTS
 from pcqc_study.study_file import Study
 
 if TYPE_CHECKING:

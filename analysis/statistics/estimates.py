@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from analysis.statistics.intervals import Effect
+from analysis.statistics.effect import Effect
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Any
 from analysis.budgets import COSTS
 from analysis.claims import compared
 from analysis.collected import Collected
-from analysis.compute import COMPUTE
 from analysis.load import evaluated_methods, load_methods
 from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, difference
 from analysis.tables.layout import mean_cell, random_parts
+from analysis.training_flops import COMPUTE
 from pcqc_study.fingerprint import flat
 from pcqc_study.study_file import Study
 

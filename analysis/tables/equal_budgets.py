@@ -2,8 +2,8 @@
 
 from analysis.budgets import BEST_QUESTIONS, COSTS, COUNTED, budgets, estimate_at, rule, trained
 from analysis.collected import Collected
-from analysis.compute import COMPUTE
 from analysis.table import MISSING, Cell, Column, Row, Table, mean_of_runs, number
+from analysis.training_flops import COMPUTE
 
 # Metric of a validation -> its column and digits.
 METRICS = {

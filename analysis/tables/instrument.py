@@ -6,8 +6,8 @@ import numpy as np
 
 from analysis.collected import Collected
 from analysis.instrument import Consultations, Instrument, instrument_of
-from analysis.statistics.crossed_effects import crossed_effect
-from analysis.statistics.intervals import Effect
+from analysis.statistics.effect import Effect
+from analysis.statistics.intervals_over_runs import crossed_effect
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, mean_of_runs, number
 from analysis.tables.layout import development_cases, random_parts
 from pcqc_study.study_file import START

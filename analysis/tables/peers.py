@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from analysis.budgets import COSTS, Budgets, budgets, estimate_at, rule
 from analysis.claims import compared
 from analysis.collected import Collected
-from analysis.compute import COMPUTE
 from analysis.load import load, load_methods
 from analysis.notices import captioned, in_words
-from analysis.statistics.crossed_effects import Sample
+from analysis.statistics.intervals_over_runs import Sample
 from analysis.table import (
     MISSING,
     Cell,
@@ -24,6 +23,7 @@ from analysis.table import (
 )
 from analysis.tables import write_forms
 from analysis.tables.layout import mean_cell
+from analysis.training_flops import COMPUTE
 from pcqc_base.errors import UserError
 from pcqc_clinic.quality import EARLY
 from pcqc_study.graph import RIVALS, latest

@@ -8,8 +8,8 @@ import numpy as np
 from analysis.collected import Collected
 from analysis.instrument import Instrument, instrument_of
 from analysis.notices import in_words, on_base_models
+from analysis.statistics.effect import Effect
 from analysis.statistics.estimates import effect_over_runs
-from analysis.statistics.intervals import Effect
 from analysis.table import Cell, Column, Row, Table, difference, mean_of_runs
 from analysis.tables.layout import development_cases
 from pcqc.cases.case import Case

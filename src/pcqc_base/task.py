@@ -42,7 +42,7 @@ class Task:
 
     Attributes:
         arguments: such as `("pcqc", "A")`.
-        settings: what the function of its kind in `pcqc_study/kinds/` gives.
+        settings: what the function of its kind in `pcqc_study/job_kinds/` gives.
         inputs: name -> file or folder; call `manifest.checked` before reading one.
         folder: where the job writes.
         where: devices and servers.

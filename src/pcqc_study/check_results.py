@@ -3,7 +3,7 @@
 from pcqc_base.errors import UserError
 from pcqc_base.system.manifest import REMEDY, accepted, mark, verify
 from pcqc_study.graph import Jobs, is_archived
-from pcqc_study.kinds import IN_STORE
+from pcqc_study.job_kinds import IN_STORE
 from pcqc_study.mlflow_mirror.open_store import is_lost
 from pcqc_study.study_file import Study
 

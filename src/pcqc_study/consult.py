@@ -34,7 +34,7 @@ from pcqc_base.task import Task
 from pcqc_study.explain import require_made
 from pcqc_study.fingerprint import upstream
 from pcqc_study.graph import Jobs
-from pcqc_study.kinds import CHECKPOINTS
+from pcqc_study.job_kinds import CHECKPOINTS
 from pcqc_study.run_job import latest_task, run_job
 from pcqc_study.study_file import START, Study
 

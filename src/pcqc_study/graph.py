@@ -9,7 +9,7 @@ from pcqc_base.settings.every_method import method_module
 from pcqc_base.system.manifest import LATEST, left_out
 from pcqc_base.task import CHAT, DEEPSPEED, VLLM
 from pcqc_study.fingerprint import Job, Part
-from pcqc_study.kinds import CHECKPOINTS, KINDS, RUN
+from pcqc_study.job_kinds import CHECKPOINTS, KINDS, RUN
 from pcqc_study.study_file.study import Study
 
 RIVALS = ("grpo", "pcqc")  # what published credits are compared with

@@ -8,9 +8,9 @@ import click
 
 from pcqc_base.system.machine import hold_to_avx2
 from pcqc_base.system.processes import leaving
-from pcqc_study.kinds import KINDS, Kind
+from pcqc_study.fork_server import ask
+from pcqc_study.job_kinds import KINDS, Kind
 from pcqc_study.program import HELP, argument, option, pcqc, study_name
-from pcqc_study.warm import ask
 
 FINGERPRINT = option("--fingerprint DIGEST", "refuse to run with another than this one")
 # What some kinds have beside their arguments.

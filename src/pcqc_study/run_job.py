@@ -26,8 +26,8 @@ from pcqc_base.task import Task, Where
 from pcqc_gpu.planning.memory import cache_tokens, roles_beside
 from pcqc_study.fingerprint import Job, input_paths
 from pcqc_study.graph import RIVALS, Jobs, is_archived
-from pcqc_study.kinds import IN_STORE, KINDS
-from pcqc_study.kinds.runs import rollouts
+from pcqc_study.job_kinds import IN_STORE, KINDS
+from pcqc_study.job_kinds.runs import rollouts
 from pcqc_study.study_file import START, Study
 
 AGAIN = ".again"  # folder beside a result in which it is made once more

@@ -18,7 +18,7 @@ from pcqc_base.errors import UserError, nearest, reason
 from pcqc_base.system.files import read_json, read_jsonl
 from pcqc_base.system.manifest import LATEST, MANIFEST, checked, left_out, read_manifest
 from pcqc_study.fingerprint import Fingerprint
-from pcqc_study.kinds import CHECKPOINTS, KINDS
+from pcqc_study.job_kinds import CHECKPOINTS, KINDS
 from turn_credit.arithmetic import SMALL_SPREAD, small_spread_share
 
 # Columns that are text in a CSV file, whatever their cells look like.

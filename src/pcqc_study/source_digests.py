@@ -36,8 +36,9 @@ _PACKAGES = {name: _folder(name) for name in _NAMES}
 # What decides no number: settings, which fingerprints have by value; files, processes, progress;
 # what is logged beside a result; which jobs there are.
 SURROUNDINGS = (
-    *("pcqc_base", "pcqc.logged", "pcqc_study.study_file", "pcqc_study.kinds", "pcqc_study.graph"),
-    *("pcqc_study.fingerprint", "pcqc_study.source_digests", "pcqc_study.cli"),
+    *("pcqc_base", "pcqc.logged", "pcqc_study.study_file", "pcqc_study.job_kinds"),
+    *("pcqc_study.graph", "pcqc_study.fingerprint", "pcqc_study.source_digests"),
+    "pcqc_study.cli",
 )
 
 

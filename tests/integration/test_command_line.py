@@ -19,7 +19,7 @@ import yaml
 
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.cli import main, program
-from pcqc_study.kinds import KINDS
+from pcqc_study.job_kinds import KINDS
 
 # What is typed in an empty folder, and what the only line says.
 COMMANDS = {

@@ -16,7 +16,7 @@ from workplace import STUDY
 from data_prep.convert import convert_file
 from pcqc_base.system.checkout import ROOT
 from pcqc_study.cli import program as pcqc
-from pcqc_study.kinds import KINDS
+from pcqc_study.job_kinds import KINDS
 from pcqc_study.study_file import load_study
 
 # Why a command cannot be typed here. Whatever matches none of these is.

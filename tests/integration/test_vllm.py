@@ -281,7 +281,7 @@ def test_a_killed_learner_leaves_no_vllm_behind(folders):
 
 @pytest.mark.long  # each starts vLLM anew, in another process
 def test_a_process_that_cannot_read_its_weights_is_named_by_that(tmp_path):
-    """`test_overheard.py` has other causes, without vLLM."""
+    """`test_printed_errors.py` has other causes, without vLLM."""
     from pcqc_gpu.engines.vllm import VllmEngine
 
     make_model(0, tied=True).save_pretrained(tmp_path)

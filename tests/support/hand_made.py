@@ -11,7 +11,7 @@ from pcqc.evaluation.benchmark import Evaluation
 from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc_base.system.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
 from pcqc_study.graph import Jobs
-from pcqc_study.kinds import KINDS
+from pcqc_study.job_kinds import KINDS
 from pcqc_study.run_job import run_job
 from pcqc_study.study_file import Study
 

@@ -21,7 +21,7 @@ from pcqc_base.settings.tracking import Tracking
 from pcqc_study import source_digests
 from pcqc_study.fingerprint import FIRST, Fingerprint, as_json, first_default
 from pcqc_study.graph import Jobs
-from pcqc_study.kinds.runs import rollouts
+from pcqc_study.job_kinds.runs import rollouts
 from pcqc_study.source_digests import module_digests
 from pcqc_study.study_file import load_study
 

@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le
 from clinic_env.world import COMPLAINTS, FINDINGS
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
-from pcqc_study.kinds import KINDS
+from pcqc_study.job_kinds import KINDS
 from pcqc_study.study_file import Study, load_study, report_to, tracking_uri
 from pcqc_study.study_file.consistency import TARGETS
 

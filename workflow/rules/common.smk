@@ -17,10 +17,10 @@ from snakemake.cli import parse_args
 from pcqc_base.errors import UserError
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs, is_archived, log_path
-from pcqc_study.kinds import KINDS
+from pcqc_study.job_kinds import KINDS
 from pcqc_study.study_file import load_study
 from pcqc_study.study_file.replicates import replicates
-from pcqc_study.warm import ADDRESS, LARGE
+from pcqc_study.fork_server import ADDRESS, LARGE
 from pcqc_base.errors import nearest
 from pcqc_base.system.locks import hold
 from pcqc_base.system.machine import hold_to_avx2
@@ -119,7 +119,7 @@ onstart:
     if on_processors and ADDRESS not in os.environ:
         global WARM
         os.environ[ADDRESS] = f"pcqc-{secrets.token_hex(16)}-"
-        start = [sys.executable, "-m", "pcqc_study.warm", os.environ[ADDRESS]]
+        start = [sys.executable, "-m", "pcqc_study.fork_server", os.environ[ADDRESS]]
         silent = {name: subprocess.DEVNULL for name in ("stdout", "stderr")} | {
             "stdin": subprocess.PIPE
         }

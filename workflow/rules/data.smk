@@ -1,5 +1,5 @@
 # Cases: raw files, which the clinic draws or others published, are converted, audited and selected.
-# What each job is told and reads stands in `src/pcqc_study/kinds/`; a test compares the two.
+# What each job is told and reads stands in `src/pcqc_study/job_kinds/`; a test compares the two.
 
 DEVELOPMENT = STUDY.development
 

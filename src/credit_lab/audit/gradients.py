@@ -38,7 +38,7 @@ from credit_lab.audit.turn_credits import (
     multisets,
     often,
 )
-from credit_lab.parts import Parts
+from credit_lab.two_token_policies import Parts
 from turn_credit import Credit, Group, credit_update
 from turn_credit.arithmetic import expected_probability
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from credit_lab.parts import Parts
+from credit_lab.two_token_policies import Parts
 
 ASK, ANSWER = 0, 1
 Act = tuple[int, int]  # ASK and a finding, or ANSWER and an option

@@ -20,7 +20,7 @@ import torch
 
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import sha256_file
-from pcqc_gpu.engines.overheard import Overheard, overhear
+from pcqc_gpu.engines.printed_errors import Overheard, overhear
 
 # Set by launchers of several processes; vLLM would take itself for one of those processes.
 LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

@@ -43,7 +43,7 @@ def _benchmarks(study: Study) -> Iterator[Problem]:
 
 
 def _methods(study: Study) -> Iterator[Problem]:
-    from pcqc_study.kinds import KINDS  # which reads settings
+    from pcqc_study.job_kinds import KINDS  # which reads settings
 
     rules = {*TARGETS, *(kind.rule or name for name, kind in KINDS.items())}
     for name in study.methods:

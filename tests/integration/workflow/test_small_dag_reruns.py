@@ -8,7 +8,7 @@ from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace, started
 
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
-from pcqc_study.kinds import KINDS
+from pcqc_study.job_kinds import KINDS
 from pcqc_study.mlflow_mirror.open_store import SQLITE
 from pcqc_study.study_file import load_study
 

@@ -14,7 +14,7 @@ from analysis import conclusion as answer
 from analysis.claims import Comparison, claims
 from analysis.conclusion import answer_of, conclusion, details
 from analysis.formats import plain
-from analysis.statistics.intervals import Effect
+from analysis.statistics.effect import Effect
 from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
 from analysis.tables import ablations, peers
@@ -23,7 +23,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.files import write_json, write_jsonl
 from pcqc_study.cli import main
 from pcqc_study.graph import Jobs, latest
-from pcqc_study.kinds.whole_study import ANSWER
+from pcqc_study.job_kinds.whole_study import ANSWER
 from pcqc_study.study_file import load_study
 
 # Of four cases of each benchmark; questions of each consultation are as many.
@@ -111,7 +111,7 @@ def test_ablations_stand_below_their_parent_with_what_was_changed(study):
     assert rows["atpo_u1"]["changed"].startswith("tree.variance_weight ")
     assert rows["atpo_u1"]["difference"].value == pytest.approx(25)
     assert rows["atpo_u1"]["trajectories"].value == 300
-    # Twice 1,000 tokens read by the actor and by the critic, of 184,320 FLOPs (test_compute).
+    # Twice 1,000 tokens read by the actor and by the critic, of 184,320 FLOPs (test_training_flops).
     assert rows["atpo_u1"]["compute"].value == pytest.approx(2 * 2000 * 184_320 / 1e12)
 
 

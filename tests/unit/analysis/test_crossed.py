@@ -7,13 +7,13 @@ import pytest
 from crossed_studies import Model, coverage
 from scipy import stats
 
-from analysis.statistics.crossed_effects import (
+from analysis.statistics.effect import Effect
+from analysis.statistics.estimates import effect_over_runs
+from analysis.statistics.intervals_over_runs import (
     Sample,
     crossed_effect,
     effect_over_cases,
 )
-from analysis.statistics.estimates import effect_over_runs
-from analysis.statistics.intervals import Effect
 from analysis.statistics.verdicts import holm, judge, probability_of_improvement
 
 NO_CASE_EFFECT = np.ones(40)

@@ -9,13 +9,13 @@ import pytest
 from scipy import stats
 
 from analysis.continuation import mean_over_states, paired_gain
-from analysis.statistics.crossed_effects import (
+from analysis.statistics.effect import Effect
+from analysis.statistics.estimates import effect_over_runs
+from analysis.statistics.intervals_over_runs import (
     Sample,
     crossed_effect,
     effect_over_cases,
 )
-from analysis.statistics.estimates import effect_over_runs
-from analysis.statistics.intervals import Effect
 from analysis.statistics.verdicts import judge
 from analysis.table import EXACT, Column, Range, Row, Table, difference, with_exactness
 from pcqc_study.paired import paired_average, paired_comparison

@@ -21,7 +21,7 @@ from credit_lab.audit.tabular import (
 )
 from credit_lab.audit.turn_credits import across_update, group_credits, shifts_of
 from credit_lab.bench.table import reinforce
-from credit_lab.parts import Parts
+from credit_lab.two_token_policies import Parts
 from turn_credit import CREDITS, Credit, ProcessGroup, credit_update
 
 REINFORCE = Credit("reinforce", "REINFORCE", "turns", "group", reinforce)

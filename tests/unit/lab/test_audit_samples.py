@@ -20,7 +20,7 @@ from credit_lab.audit.tabular import (
     visited,
 )
 from credit_lab.audit.turn_credits import group_credits
-from credit_lab.parts import Parts
+from credit_lab.two_token_policies import Parts
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import ANSWER_MARKER, QUESTION_MARKER, Exchange
 from pcqc.consultation import Consultation, Turn

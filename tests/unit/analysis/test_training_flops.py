@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from analysis.compute import COMPUTE, with_compute
+from analysis.training_flops import COMPUTE, with_compute
 from pcqc_base.settings import Pretrained
 from pcqc_study.study_file import load_study
 

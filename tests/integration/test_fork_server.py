@@ -12,23 +12,23 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pcqc_study.warm import ADDRESS
+from pcqc_study.fork_server import ADDRESS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's abstract sockets")
 # A command that a signal ends: it prints its process, then waits.
 WAITS = """
 import os, pcqc_study.cli, time
-from pcqc_study import warm
+from pcqc_study import fork_server
 def main(words):
     print(os.getpid(), *words, os.getcwd(), os.environ["COLOUR"], flush=True)
     time.sleep(60)
 pcqc_study.cli.main = main
-warm._prepare = lambda large, study: None
+fork_server._prepare = lambda large, study: None
 """
 COLD = 77  # of ASK: nobody listened
 ASK = f"""
 import os, sys
-from pcqc_study.warm import ask
+from pcqc_study.fork_server import ask
 os.setuid(int(os.environ["AS"]))
 status = ask('')
 sys.exit({COLD} if status is None else status)
@@ -40,7 +40,9 @@ NOBODY = 65534
 def name(request) -> Iterator[str]:
     """A name at which `serve` listens; the parameter changes the commands that it does."""
     name = f"pcqc-test-{secrets.token_hex(8)}"
-    code = f"{request.param}\nfrom pcqc_study.warm import serve\nserve({name!r}, '', 'clinic')"
+    code = (
+        f"{request.param}\nfrom pcqc_study.fork_server import serve\nserve({name!r}, '', 'clinic')"
+    )
     server = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     listens = f"@{name}"
     while listens not in Path("/proc/net/unix").read_text():

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pcqc_base.errors import UserError, nearest
-from pcqc_study.kinds.table import Given, Settings, kind, of
+from pcqc_study.job_kinds.register import Given, Settings, kind, of
 
 if TYPE_CHECKING:
     from pcqc_base.settings import Benchmark

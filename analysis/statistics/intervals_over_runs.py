@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.statistics.intervals import Effect
+from analysis.statistics.effect import Effect
 
 # From this many runs of every base model on, runs of one letter are compared pairwise: they share
 # the order of training cases. Fewer do not show whether that makes them alike.

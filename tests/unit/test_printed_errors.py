@@ -11,7 +11,7 @@ from helpers import make_tokenizer, tiny_model
 
 from pcqc_base.errors import UserError
 from pcqc_gpu.engines import vllm_start
-from pcqc_gpu.engines.overheard import last_exception, overhear
+from pcqc_gpu.engines.printed_errors import last_exception, overhear
 from pcqc_gpu.engines.vllm import VllmEngine
 
 POINTER = "Engine core initialization failed. See root cause above. Failed core proc(s): {}"

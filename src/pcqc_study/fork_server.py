@@ -20,7 +20,7 @@ import struct
 import sys
 from contextlib import suppress
 
-from pcqc_study.kinds import KINDS
+from pcqc_study.job_kinds import KINDS
 
 # Environment variable: what the names begin with at which `serve` listens.
 ADDRESS = "PCQC_WARM"

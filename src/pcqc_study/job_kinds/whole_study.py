@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT
-from pcqc_study.kinds.table import Given, Settings, kind
+from pcqc_study.job_kinds.register import Given, Settings, kind
 
 if TYPE_CHECKING:
     from pcqc_study.graph import Jobs

@@ -5,8 +5,8 @@ name, and its inputs: name -> result or part of one, or a raw file. Its decorato
 command line, the checks of settings and the workflow's rules are made from this table.
 """
 
-from pcqc_study.kinds import cases, runs, whole_study
-from pcqc_study.kinds.table import CHECKPOINTS, KINDS, RUN, Kind
+from pcqc_study.job_kinds import cases, runs, whole_study
+from pcqc_study.job_kinds.register import CHECKPOINTS, KINDS, RUN, Kind
 
 __all__ = ["CHECKPOINTS", "IN_STORE", "KINDS", "RUN", "Kind", "cases", "runs", "whole_study"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pcqc_base.errors import UserError
-from pcqc_study.kinds.table import RUN, Given, Settings, kind, of
+from pcqc_study.job_kinds.register import RUN, Given, Settings, kind, of
 
 if TYPE_CHECKING:
     from pcqc_study.graph import Jobs
