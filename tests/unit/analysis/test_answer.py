@@ -111,7 +111,7 @@ def test_ablations_stand_below_their_parent_with_what_was_changed(study):
     assert rows["atpo_u1"]["changed"].startswith("tree.variance_weight ")
     assert rows["atpo_u1"]["difference"].value == pytest.approx(25)
     assert rows["atpo_u1"]["trajectories"].value == 300
-    # Twice 1,000 tokens read by the actor and by the critic, of 184,320 FLOPs (test_training_flops).
+    # Twice 1,000 tokens, read by actor and critic, of 184,320 FLOPs (test_training_flops).
     assert rows["atpo_u1"]["compute"].value == pytest.approx(2 * 2000 * 184_320 / 1e12)
 
 
