@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import subprocess
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import warm
-from helpers import make_case, make_tokenizer, scripted_context, scripted_scorer, tiny_model
+from helpers import (
+    make_case,
+    model_folder,
+    scripted_context,
+    scripted_scorer,
+)
 from stub_server import completion
 
 from pcqc.consultation import roll_out
@@ -21,11 +25,9 @@ from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.methods.base import Services
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
-from pcqc.models.folder import save_model
 from pcqc.roles import Patient, Scorer
 from pcqc_base.errors import UserError
 from pcqc_base.settings import Decoding, Server
-from pcqc_gpu.engines.replicas import Replica
 from pcqc_gpu.engines.server import ServerEngine
 from pcqc_study.run_job import placed
 from pcqc_study.study_file import load_study
@@ -208,58 +210,6 @@ def test_retries_back_off_and_wait_as_long_as_the_server_asks(serve, monkeypatch
     assert engine.take_faults() == {"retries": 5, "failures": 0}
 
 
-def by_prompt(body, attempt):
-    """What every server of a model answers to a request."""
-    return completion([(body["prompt"][0] + body["seed"]) % 50 + 10, STOP])
-
-
-class SlowlyRead(Replica):
-    """Between reading how often it was asked and the choice, other threads choose too."""
-
-    @property
-    def asked(self):
-        asked = self.__dict__["asked"]
-        time.sleep(0.01)
-        return asked
-
-    @asked.setter
-    def asked(self, value):
-        self.__dict__["asked"] = value
-
-
-def test_requests_go_to_all_servers_of_a_model(serve):
-    """To whichever has fewest in progress: all but what the slow one holds go to the other."""
-    both, slow_may, fast_may = threading.Barrier(5), threading.Event(), threading.Event()
-
-    def held(until):
-        def reply(body, attempt):
-            if not until.is_set():
-                both.wait(10)
-                until.wait(10)
-            return by_prompt(body, attempt)
-
-        return serve(reply)
-
-    slow, fast = held(slow_may), held(fast_may)
-    engine = slow.engine(replicas=(fast.url,), timeout_seconds=30.0, concurrent=2)
-    for replica in engine.replicas.all:
-        replica.__class__ = SlowlyRead
-    requests = [Request((n,), (2 * n,)) for n in range(1, 13)]
-    tickets = [engine.submit(request, SAMPLING) for request in requests]
-    both.wait(10)
-    assert (len(slow.bodies), len(fast.bodies)) == (2, 2)
-    fast_may.set()
-    results: dict[int, list] = {}
-    while len(results) < 10:
-        results |= engine.collect(wait=True)
-    assert (len(slow.bodies), len(fast.bodies)) == (2, 10)
-    slow_may.set()
-    while len(results) < 12:
-        results |= engine.collect(wait=True)
-    alone = serve(by_prompt).engine().generate(requests, SAMPLING)
-    assert [results[ticket] for ticket in tickets] == alone
-
-
 STOPPED = """
 from pcqc.engines.base import Request, Sampling
 from pcqc_base.settings import Server
@@ -285,60 +235,6 @@ def test_a_process_that_stops_waits_for_no_answer_and_sends_nothing_more(serve, 
     assert time.monotonic() - start < 30  # of sixty, more than once
 
 
-@pytest.mark.slow
-def test_one_of_two_servers_dies_in_an_update_and_nothing_is_lost(serve):
-    """Same samples as of one server alone; the other is asked for what the dead one dropped."""
-    wanted = [Request((n,), (2 * n, 2 * n + 2)) for n in range(60)]
-    alone = serve(by_prompt).engine().generate(wanted, SAMPLING)
-    dying, other = (serve(lambda *of: by_prompt(*of)) for _ in range(2))
-
-    def dies(body, attempt):
-        if len(dying.bodies) == 20:
-            threading.Thread(target=dying.close).start()
-        return by_prompt(body, attempt) if len(dying.bodies) < 20 else None
-
-    dying.reply = dies
-    engine = dying.engine(replicas=(other.url,), concurrent=4, timeout_seconds=5.0)
-    assert engine.generate(wanted, SAMPLING) == alone
-    counts = engine.take_faults()
-    assert (counts["failures"], counts["down"]) == (0, 1)
-    assert counts["retries"] >= 1
-    before = len(dying.bodies)
-    assert engine.generate(wanted, SAMPLING) == alone
-    engine.wake()
-    assert len(dying.bodies) == before
-    assert engine.take_faults() == {"retries": 0, "failures": 0, "down": 1}
-
-
-def test_a_server_that_is_back_is_asked_again_if_it_has_the_roles_weights(serve, tmp_path):
-    first, second = serve(by_prompt), serve(by_prompt)
-    engine = first.engine(replicas=(second.url,))
-    own, other = (model_folder(tmp_path / name, seed) for seed, name in enumerate(("own", "other")))
-    engine.check_weights(own)
-    wanted = [Request((n,), (2,)) for n in range(20)]
-    engine.replicas.all[1].down = True
-    engine.generate(wanted, SAMPLING)
-    assert not second.bodies
-    engine.wake()
-    engine.generate(wanted, SAMPLING)
-    assert second.bodies
-    engine.replicas.all[1].down = True
-    second.served["root"] = str(other)
-    with pytest.raises(UserError, match=f"{second.url}: serves {other}, whose weights are not"):
-        engine.wake()
-
-
-def test_a_run_starts_with_those_that_answer(serve):
-    first, second = serve(by_prompt), serve(by_prompt)
-    second.close()
-    engine = second.engine(replicas=(first.url,))
-    assert isinstance(engine.generate([Request((1,), (2,))], SAMPLING)[0][0], Completion)
-    assert engine.take_faults()["down"] == 1
-    first.close()
-    with pytest.raises(UserError, match=rf"{second.url}: it serves no model"):
-        second.engine(replicas=(first.url,))
-
-
 def test_a_server_that_answers_nothing_stops_the_run(serve):
     engine = serve(lambda body, attempt: (503, "gone")).engine()
     with pytest.raises(UserError, match=r"2 of 2 requests failed after 3 attempts .*503: gone"):
@@ -352,11 +248,6 @@ def test_a_server_that_is_not_there_or_not_ours_is_named(serve):
     stub.close()
     with pytest.raises(UserError, match=rf"{stub.url}: .*connection: .*start the server"):
         stub.engine()
-
-
-def model_folder(path: Path, seed: int) -> Path:
-    save_model(path, tiny_model(seed), make_tokenizer(), {"seed": 0})
-    return path
 
 
 def test_a_server_of_other_weights_is_refused_where_that_can_be_told(serve, tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.evaluation.grounding import ModelJudge
+from pcqc.models.folder import save_model
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.seeds import stream
 from pcqc_base.settings import Decoding, Protocol
@@ -91,6 +92,12 @@ def tiny_model(seed: int = 0, vocabulary: int = 120, **changes) -> Qwen3ForCausa
     }
     config = Qwen3Config(vocab_size=vocabulary, **{**settings, **changes})
     return Qwen3ForCausalLM(config).eval()
+
+
+def model_folder(path: Path, seed: int) -> Path:
+    """A tiny model saved with its tokenizer."""
+    save_model(path, tiny_model(seed), make_tokenizer(), {"seed": 0})
+    return path
 
 
 @torch.no_grad()
