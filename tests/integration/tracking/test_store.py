@@ -123,7 +123,7 @@ def test_a_locked_database_fails_within_the_time_out(ready):
         start = time.monotonic()
         with pytest.raises(UserError, match="did not answer: database is locked; run the workflow"):
             mirror(hasty, "pcqc")
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 10  # the default is 120
     mirror(hasty, "shared_sft")
 
 
@@ -252,7 +252,7 @@ def test_a_server_that_never_answers_fails_within_the_time_out(study, silent, mo
     start = time.monotonic()
     with pytest.raises(UserError) as caught:
         mirror(hasty, "pcqc")
-    assert time.monotonic() - start < 6
+    assert time.monotonic() - start < 20  # MLflow's own is 120, seven times
     message = str(caught.value)
     assert "did not answer" in message
     assert "run the workflow again" in message
