@@ -5,7 +5,9 @@ import re
 import pytest
 from workplace import STUDY, Workplace
 
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.graph import Jobs
+from pcqc_study.job_kinds import KINDS
 from pcqc_study.study_file import load_study
 
 # Snakemake leaves out of a label what its neighbours' say too; a fingerprint is a job's own.
@@ -37,3 +39,28 @@ def test_every_rule_reads_the_jobs_that_its_kind_reads(jobs, edges):
     drawn = {reader for _, reader in edges}
     assert {"train pcqc A", "evaluate c3 A", "lost_points grpo B", "clinic sft"} <= drawn
     assert edges == {(a, b) for a, b in told if b in drawn}
+
+
+def behind(rule, arrows):
+    """All rules that run after a rule, by a graph's arrows."""
+    after: set[str] = set()
+    while more := {b for a, b in arrows if a in after | {rule}} - after:
+        after |= more
+    return after
+
+
+def test_the_page_s_graph_has_the_order_of_the_clinic_s_rules_and_no_arrow_too_many():
+    """An arrow that the others imply is left out."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawn = set(re.findall(r"^    (\w+) --> (\w+)$", page, re.MULTILINE))
+    rule = {name: kind.rule or name for name, kind in KINDS.items()}
+    read = {
+        (rule[need.kind], rule[job.kind])
+        for job in Jobs(load_study("clinic")).all()
+        for need in job.needs
+        if need.kind != job.kind
+    }
+    assert {(a, b) for a, _ in drawn for b in behind(a, drawn)} == {
+        (a, b) for a, _ in read for b in behind(a, read)
+    }
+    assert all(b not in behind(a, drawn - {(a, b)}) for a, b in drawn)

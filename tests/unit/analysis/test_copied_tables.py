@@ -108,5 +108,5 @@ def test_what_readme_says_of_credit_for_stopping_is_in_the_archive():
     first = next(n for n, row in enumerate(rows) if row.startswith("| GRPO "))
     grpo = [float(row.split("|")[7].split("±")[0]) for row in rows[first : first + 3]]
     gains = [f"{a - b:.1f}" for a, b in zip(reached, grpo, strict=True)]
-    claim = "leads GRPO on all three, by {}, {} and {} points".format(*gains)
+    claim = "leads GRPO on all three base models, by {}, {} and {} points".format(*gains)
     assert claim in " ".join(page.read_text(encoding="utf-8").split())
