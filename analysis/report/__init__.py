@@ -23,6 +23,7 @@ from analysis.report import sections
 from analysis.statistics.verdicts import DECIDED, VERDICTS
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import write_atomic, write_json
+from pcqc_base.system.parent import end_with
 from pcqc_study.job_kinds.whole_study import ANSWER, LOST_POINTS
 from pcqc_study.study_file import Study
 
@@ -54,12 +55,15 @@ def _draw(study: Study, inputs: Mapping[str, Path], folder: Path) -> None:
 def beside(work: Callable[..., object], *arguments: Any) -> Iterator[None]:
     """Do work in another process while the block runs; its error is raised when both have ended.
 
+    That process ends with this one, however this one ends.
+
     Args:
         work: function of a module.
         arguments: its own, which another process can be handed.
     """
     told, tell = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.Process(target=_do, args=(tell, work, *arguments), daemon=True)
+    given = (os.getpid(), tell, work, *arguments)
+    process = multiprocessing.Process(target=_do, args=given, daemon=True)
     process.start()
     tell.close()  # so that the other end is the last one
     yield
@@ -72,8 +76,9 @@ def beside(work: Callable[..., object], *arguments: Any) -> Iterator[None]:
         raise error
 
 
-def _do(tell: Connection, work: Callable[..., object], *arguments: Any) -> None:
+def _do(parent: int, tell: Connection, work: Callable[..., object], *arguments: Any) -> None:
     """Work, then tell which error ended it, or None."""
+    end_with(parent)  # a job that is killed leaves nobody who writes and holds its lock
     try:
         work(*arguments)
     except Exception as error:

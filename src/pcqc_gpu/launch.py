@@ -1,6 +1,5 @@
 """Starts a job in several processes, one per device of the learner, with torch's launcher."""
 
-import ctypes
 import logging
 import os
 import signal
@@ -8,12 +7,12 @@ import sys
 import tempfile
 
 from pcqc_base.errors import UserError
+from pcqc_base.system.parent import end_with
 from pcqc_base.system.processes import SINGLE_PROCESS, Processes, join, launched, require_gpu
 from pcqc_study.study_file import Study
 
 # The process that started this one; only `launch` sets it, not torchrun.
 PARENT = "PCQC_LAUNCHED_BY"
-PR_SET_PDEATHSIG = 1
 
 
 def processes_wanted(study: Study) -> int:
@@ -102,11 +101,3 @@ def join_job(study: Study) -> Processes:
     require_gpu(study.placement.device)
     learner = study.placement.learner
     return join([device % study.placement.devices_per_node for device in learner.devices])
-
-
-def end_with(parent: int, by: int = signal.SIGKILL) -> None:
-    """Have the system send this process a signal when its parent ends, however that ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
-    if os.getppid() != parent:
-        raise SystemExit(1)

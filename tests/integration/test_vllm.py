@@ -1,10 +1,12 @@
 """vLLM for real, on the CPU: the numbers of the transformers engine, in its process and beyond."""
 
+import dataclasses
 import importlib.util
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 
@@ -277,6 +279,23 @@ def test_a_killed_learner_leaves_no_vllm_behind(folders):
     finally:
         if not ended(learner.pid):
             os.killpg(learner.pid, signal.SIGKILL)
+
+
+@pytest.mark.long  # each starts vLLM anew, in another process
+def test_a_killed_vllm_ends_the_call_that_waits_for_it(folders):
+    """The kernel kills so where memory runs out."""
+    from pcqc_gpu.engines.vllm import VllmEngine
+
+    engine = VllmEngine(folders[TIED], cache_tokens=4096, own_process=True)
+    engine.wake()
+    long = dataclasses.replace(SAMPLING, max_tokens=1000, stop=())
+    requests = [Request((1 + number,), (2,)) for number in range(100)]
+    (core,) = engine.llm.llm_engine.engine_core.resources.engine_manager.processes
+    threading.Timer(1.0, os.kill, (core.pid, signal.SIGKILL)).start()
+    with pytest.raises(UserError, match=r"vLLM ended; run again .*: .* was killed \(SIGKILL\)$"):
+        engine.generate(requests, long)
+    with pytest.raises(UserError, match="vLLM ended; run again"):
+        engine.reset_cache()
 
 
 @pytest.mark.long  # each starts vLLM anew, in another process

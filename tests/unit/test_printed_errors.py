@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import Future
+from queue import SimpleQueue
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +13,7 @@ from helpers import make_tokenizer, tiny_model
 
 from pcqc_base.errors import UserError
 from pcqc_gpu.engines import vllm_start
-from pcqc_gpu.engines.printed_errors import last_exception, overhear
+from pcqc_gpu.engines.printed_errors import Overheard, last_exception, overhear
 from pcqc_gpu.engines.vllm import VllmEngine
 
 POINTER = "Engine core initialization failed. See root cause above. Failed core proc(s): {}"
@@ -86,22 +88,58 @@ def test_the_line_ends_in_the_cause(start, work, cause, capfd):
     assert ("Process EngineCore:" in shown.err) is ("killed" not in cause)
 
 
-def test_an_engine_that_ends_later_is_named_by_its_cause_too():
+OUT_OF_MEMORY = b"""(EngineCore pid=7) Traceback (most recent call last):
+(EngineCore pid=7) torch.OutOfMemoryError: CUDA out of memory.
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "status", "why"),
+    [
+        (OUT_OF_MEMORY, 1, r"OutOfMemoryError: CUDA out of memory\."),
+        (b"", -9, r"its process EngineCore_DP0 was killed \(SIGKILL\)"),
+    ],
+)
+def test_calls_that_wait_for_an_engine_that_ends_fail_with_its_cause(printed, status, why):
+    """Calls under way too, to which vLLM says nothing where its process was killed."""
     pytest.importorskip("vllm")
-    from vllm.v1.engine.exceptions import EngineDeadError
+    resources = SimpleNamespace(engine_dead=False)
+    processes = SimpleNamespace(finished_procs=lambda: {"EngineCore_DP0": status})
+    resources.engine_manager = processes
+    called, steps = Future(), SimpleQueue()
+    core = SimpleNamespace(resources=resources, outputs_queue=steps, utility_results={3: called})
 
     def step():
-        raise EngineDeadError
+        raise steps.get(timeout=10)
 
     engine = VllmEngine.__new__(VllmEngine)
     with overhear() as heard:
-        os.write(1, b"(EngineCore pid=7) Traceback (most recent call last):\n")
-        os.write(1, b"(EngineCore pid=7) torch.OutOfMemoryError: CUDA out of memory.\n")
-    engine.starting = SimpleNamespace(heard=heard)
-    engine.llm = SimpleNamespace(llm_engine=SimpleNamespace(step=step))
-    engine.shared, engine.running = True, {1: (None, {0: None})}
-    with pytest.raises(UserError, match=r"vLLM ended; .*: OutOfMemoryError: CUDA out of memory\.$"):
-        engine.collect(wait=True)
+        os.write(1, printed)
+    llm = SimpleNamespace(llm_engine=SimpleNamespace(step=step, engine_core=core))
+    llm.wake_up = lambda: called.result(10)
+    engine.starting = SimpleNamespace(heard=heard, wait=lambda: llm)
+    engine.shared, engine.running, engine.sleeps = False, {1: (None, {0: None})}, True
+    assert engine.llm
+    resources.engine_dead = True
+    for waits in (lambda: engine.collect(wait=True), engine.wake):
+        with pytest.raises(UserError, match=rf"vLLM ended; .*: {why}$"):
+            waits()
+
+
+def test_who_prints_goes_on_where_nobody_reads_it_any_more():
+    """64 KiB fill a pipe: whoever writes more would wait for a reader."""
+    reader, writer = os.pipe()
+    heard = Overheard((writer,))
+    heard.begin()
+    os.close(reader)
+    for _ in range(40):
+        os.write(writer, b"x" * 4095 + b"\n")
+    os.write(writer, b"KeyError: 'lm_head'\n")
+    heard.end()
+    os.close(writer)
+    for thread in heard.threads:
+        thread.join(10)
+    assert list(heard.lines)[-2:] == ["KeyError: 'lm_head'", ""]
 
 
 def test_of_several_processes_the_first_to_fail_is_named():

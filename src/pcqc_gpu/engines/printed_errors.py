@@ -11,7 +11,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pcqc_base.errors import reason
 
@@ -57,7 +57,8 @@ class Overheard:
         """Until nobody can write any more."""
         rest = b""
         while part := os.read(reader, 65536):
-            os.write(shown, part)
+            with suppress(OSError):  # nobody reads it any more; who prints must not wait for that
+                os.write(shown, part)
             *whole, rest = (rest + part).split(b"\n")
             self.lines.extend(line.decode(errors="replace") for line in whole)
         self.lines.append(rest.decode(errors="replace"))
@@ -72,7 +73,7 @@ class Overheard:
             return reason(problem)
         ended = dict(_ENDED.findall(str(problem)))
         killed = {name: -int(status) for name, status in ended.items() if int(status) < 0}
-        if cause := last_exception(self.lines):
+        if cause := last_exception(list(self.lines)):  # threads may add some
             return cause
         if killed:
             name, number = killed.popitem()

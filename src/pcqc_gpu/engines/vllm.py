@@ -15,6 +15,7 @@ import torch
 
 from pcqc.engines.base import Completion, Engine, Request, Sampling, Ticket, vllm_seed
 from pcqc_base.errors import UserError
+from pcqc_gpu.engines.vllm_ended import end_calls, says_why
 from pcqc_gpu.engines.vllm_start import start
 from pcqc_gpu.engines.weight_transfer import files, handles
 from pcqc_gpu.engines.weight_transfer.checksums import noted
@@ -83,7 +84,10 @@ class VllmEngine(Engine):
     @cached_property
     def llm(self) -> Any:
         """The `vllm.LLM`, once it has started. UserError: vLLM refuses the model."""
-        return self.starting.wait()
+        llm = self.starting.wait()
+        if not self.shared:
+            end_calls(llm.llm_engine.engine_core)
+        return llm
 
     @cached_property
     def sleeps(self) -> bool:
@@ -110,6 +114,7 @@ class VllmEngine(Engine):
         """Accept one prompt of `next_logprobs`, beside requests in progress."""
         return self._begin(prompt, [_choice_params(choices)], partial(_row, choices=choices))
 
+    @says_why
     def collect(self, wait: bool) -> dict[Ticket, list]:
         """Requests that have finished; in a shared process, after one step for all in progress."""
         finished: dict[Ticket, list] = {}
@@ -118,9 +123,7 @@ class VllmEngine(Engine):
         ended = None if self.shared else self.llm.llm_engine.engine_core.outputs_queue
         while self.running and (must or (ended is not None and not ended.empty())):
             must = False
-            with self._naming_the_cause():
-                outputs = self.llm.llm_engine.step()
-            for output in outputs:
+            for output in self.llm.llm_engine.step():
                 ticket, number = map(int, output.request_id.split("/"))
                 read, results = self.running[ticket]
                 results[number] = read(output.outputs[0])
@@ -136,6 +139,7 @@ class VllmEngine(Engine):
         outputs = self._run(prompts, [_choice_params(ids) for ids in choices], 1)
         return [_row(output, ids) for output, ids in zip(outputs, choices, strict=True)]
 
+    @says_why
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Hand named weights to vLLM, and forget what it computed with the old ones.
 
@@ -170,11 +174,13 @@ class VllmEngine(Engine):
             with files.written(weights, self.processes) as folder:
                 yield [str(folder)]
 
+    @says_why
     def reset_cache(self) -> None:
         """Forget cached prefixes."""
         if not self.llm.reset_prefix_cache():
             raise RuntimeError("vLLM kept its prefix cache; are requests still running?")
 
+    @says_why
     def sleep(self) -> None:
         """Free memory for the learner; on a CPU vLLM has no such mode and keeps its memory.
 
@@ -184,6 +190,7 @@ class VllmEngine(Engine):
             self.empty = self.renewed
             self.llm.sleep(level=2 if self.renewed else 1)
 
+    @says_why
     def wake(self) -> None:
         """Take the memory back; first the learner's allocator frees what it does not use."""
         if self.sleeps:
@@ -194,6 +201,7 @@ class VllmEngine(Engine):
         """Stop vLLM and free what it holds."""
         self.llm.llm_engine.engine_core.shutdown()
 
+    @says_why
     def _begin(self, prompt: Sequence[int], parameters: list, read: Callable[[Any], Any]) -> Ticket:
         """Start a prompt once with each of the parameters; `read` gives the result of an output."""
         from vllm.sampling_params import RequestOutputKind
@@ -207,24 +215,13 @@ class VllmEngine(Engine):
             self.llm.llm_engine.add_request(f"{self.tickets}/{number}", tokens, sampling)
         return self.tickets
 
+    @says_why
     def _run(self, prompts, parameters, new_tokens: int) -> list:
         """vLLM's output for each prompt."""
         self._check(prompts, new_tokens)
         inputs = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
-        with self._naming_the_cause():
-            results = self.llm.generate(inputs, parameters, use_tqdm=False) if inputs else []
+        results = self.llm.generate(inputs, parameters, use_tqdm=False) if inputs else []
         return [result.outputs[0] for result in results]
-
-    @contextmanager
-    def _naming_the_cause(self) -> Iterator[None]:
-        """Where vLLM's own process has ended, a UserError that says why."""
-        from vllm.v1.engine.exceptions import EngineDeadError
-
-        try:
-            yield
-        except EngineDeadError as problem:
-            why = self.starting.heard.cause(problem)
-            raise UserError(f"vLLM ended; run again to go on from the last state: {why}") from None
 
     def _check(self, prompts, new_tokens: int) -> None:
         """Raise UserError where prompt and completion do not fit the context."""

@@ -2,8 +2,11 @@
 
 import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
+import psutil
 import pytest
 import simulated
 from matplotlib.container import ErrorbarContainer
@@ -17,6 +20,7 @@ from analysis.formats import html_text
 from analysis.statistics.estimates import Estimate
 from analysis.tables_and_figures import FIGURES, FORMS, chosen
 from pcqc_base.errors import UserError
+from pcqc_base.system.checkout import ROOT
 from pcqc_study.cli import main
 
 
@@ -173,3 +177,21 @@ def test_an_error_in_another_process_is_raised_here():
         pass
     with pytest.raises(UserError, match="was killed; run it again"), report.beside(os._exit, 9):
         pass
+
+
+BESIDE = """
+import psutil, time
+from analysis.report import beside
+with beside(time.sleep, 60):
+    print(psutil.Process().children()[0].pid, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's signal at a parent's end")
+def test_a_report_that_is_killed_leaves_nobody_who_holds_its_lock():
+    command = [sys.executable, "-c", BESIDE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as report:
+        child = psutil.Process(int(report.stdout.readline()))
+        report.kill()
+    child.wait(10)
