@@ -86,7 +86,7 @@ def _beside(command: Sequence[str]) -> int:
 def _models(study: Study) -> dict[str, tuple[str, Path]]:
     """Address on this machine -> the role, or the first of two, and the model that it serves."""
     jobs, models = Jobs(study), dict[str, tuple[str, Path]]()
-    served: dict[str, dict] = {}  # address -> digests of its model's files
+    served: dict[int, dict] = {}  # port -> digests of its model's files
     remedy = f"run `snakemake --cores 2 --config study={study.name} --until sft -- all` first"
     for role in ROLES:
         server = getattr(study.servers, role)
@@ -95,11 +95,17 @@ def _models(study: Study) -> dict[str, tuple[str, Path]]:
         folder = jobs.models()[role].latest.resolve()
         files = check_folder(folder, remedy)["files"]
         for url in server.urls:
-            if urlsplit(url).hostname not in HERE or not urlsplit(url).port:
+            if urlsplit(url).hostname not in HERE or not (port := urlsplit(url).port):
                 raise UserError(f"servers.{role}: {url} is no port of this machine; start it there")
-            if served.setdefault(url, files) != files:
+            if port not in served:
+                models[url] = role, folder
+            if served.setdefault(port, files) != files:
                 raise UserError(f"servers.{role}: {url} is of another model; give it its own port")
-            models.setdefault(url, (role, folder))
+            if len(_share(study, role, url)) < (split := _placement(study, role).tensor_parallel):
+                raise UserError(
+                    f"servers.{role}: {len(server.urls)} addresses share the devices of "
+                    f"placement.{role}, fewer than tensor_parallel: {split} for each; name fewer"
+                )
     if not models:
         raise UserError(
             f"{study.name}: no role has a server; add for example "
@@ -196,8 +202,9 @@ def _devices(study: Study, role: str, url: str) -> dict[str, str]:
 
 
 def _answers(url: str) -> bool:
+    health = f"http://{urlsplit(url).netloc}/health"  # an address may end in /v1
     try:
-        return urllib3.request("GET", f"{url}/health", retries=False, timeout=5.0).status == 200
+        return urllib3.request("GET", health, retries=False, timeout=5.0).status == 200
     except urllib3.exceptions.HTTPError:
         return False
 

@@ -127,6 +127,7 @@ def test_the_scorer_reads_labels_at_the_first_token_of_an_answer(serve):
         ({"A": 0.5}, "0.5 as a log-probability"),
         ({"A": float("nan")}, "nan as a log-probability"),
         ({"A": "-1"}, "'-1' as a log-probability"),
+        ({None: -0.1}, "not a completion"),
     ],
 )
 def test_probabilities_that_no_model_gives_are_malformed(serve, tokens, wrong):

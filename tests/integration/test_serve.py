@@ -20,7 +20,7 @@ from workplace import complaint
 from benchmarks.kernels import config_of
 from pcqc.models.folder import save_model
 from pcqc_base.errors import UserError
-from pcqc_base.settings import Servers
+from pcqc_base.settings import EnginePlacement, Servers
 from pcqc_base.settings.models import Server
 from pcqc_gpu import serve as serving
 from pcqc_gpu.planning.architecture import architecture
@@ -164,6 +164,18 @@ def test_what_cannot_be_served_is_said_before_anything_starts(tmp_path, monkeypa
     assert words in str(refused.value)
 
 
+def test_addresses_that_have_too_few_devices_each_are_refused(tmp_path, monkeypatch):
+    study = study_of(tmp_path, monkeypatch, scorer="http://127.0.0.1:9")
+    place = EnginePlacement((0, 1, 2, 3), tensor_parallel=2)
+    monkeypatch.setattr(serving, "_placement", lambda study, role: place)
+    several = replace(study.servers.scorer, replicas=("http://127.0.0.1:10",))
+    assert len(serving._models(replace(study, servers=Servers(scorer=several)))) == 2
+    several = replace(several, replicas=("http://127.0.0.1:10", "http://127.0.0.1:11"))
+    words = "servers.scorer: 3 addresses share the devices of placement.scorer, fewer than tensor_"
+    with pytest.raises(UserError, match=words):
+        serving._models(replace(study, servers=Servers(scorer=several)))
+
+
 def test_a_command_that_there_is_not_starts_no_server(tmp_path, monkeypatch):
     study = study_of(tmp_path, monkeypatch, patient="http://127.0.0.1:9")
     with pytest.raises(UserError, match="no-such-thing: no such command"):
@@ -186,10 +198,12 @@ def test_a_command_ends_in_its_own_time(number, status, tmp_path):
     assert (said, process.returncode) == ("ended\n", status)
 
 
-def test_a_port_that_is_taken_is_not_taken_for_ours(tmp_path, monkeypatch):
+@pytest.mark.parametrize("path", ["", "/v1"])
+def test_a_port_that_is_taken_is_not_taken_for_ours(path, tmp_path, monkeypatch):
     stub = Stub(lambda body, attempt: completion([1]))
+    stub.paths = ("/health",)
     try:
-        study = study_of(tmp_path, monkeypatch, patient=stub.url)
+        study = study_of(tmp_path, monkeypatch, patient=stub.url + path)
         with pytest.raises(UserError, match="something answers there already"):
             serve(study, ())
     finally:
@@ -197,7 +211,7 @@ def test_a_port_that_is_taken_is_not_taken_for_ours(tmp_path, monkeypatch):
 
 
 def test_two_roles_of_one_model_share_a_server(tmp_path, monkeypatch):
-    shared = dict.fromkeys(("patient", "scorer"), "http://127.0.0.1:9")
+    shared = {"patient": "http://127.0.0.1:9", "scorer": "http://localhost:9/v1"}
     study = study_of(tmp_path, monkeypatch, **shared)
     same = {role: type("Part", (), {"latest": tmp_path / "patient"}) for role in shared}
     monkeypatch.setattr(serving.Jobs, "models", lambda _: same)

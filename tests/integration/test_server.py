@@ -116,10 +116,11 @@ def test_what_does_not_pass_is_a_failure_of_one_request(serve, reply, kind):
 
 
 def test_an_endless_reply_is_not_read_to_its_end(serve, monkeypatch):
-    monkeypatch.setattr("pcqc_gpu.engines.replicas.MAX_REPLY", 300)
-    engine = serve(unless((1, 2), lambda attempt: completion([3] * 100))).engine()
+    monkeypatch.setattr("pcqc_gpu.engines.bounded_http.MAX_REPLY", 300)
+    engine = serve(unless((1, 2), lambda attempt: completion([3] * 100))).engine(concurrent=1)
     assert str(result_of(engine)) == "malformed: a reply of more than 300 bytes"
     assert engine.counts == {"retries": 2, "malformed": 1}
+    assert isinstance(engine.generate([Request((9,), (8,))], SAMPLING)[0][0], Completion)
 
 
 def choice(tokens, logprobs) -> tuple[int, str]:
@@ -193,6 +194,26 @@ def test_what_the_server_refuses_is_not_repeated_and_counted_once(serve):
     assert engine.counts == {"refused": 1, "retries": 0}
     assert engine.take_faults() == {"retries": 0, "failures": 1}
     assert engine.take_faults() == {"retries": 0, "failures": 0}
+
+
+@pytest.mark.parametrize("wait", ["1.5", "20s", "soon", "9" * 400])
+def test_a_wait_that_is_no_whole_number_is_our_own(serve, wait):
+    replies = [(429, "slow down", [("Retry-After", wait)]), completion([3, STOP])]
+    engine = serve(unless((1, 2), lambda attempt: replies[attempt])).engine()
+    assert result_of(engine).tokens == [3, STOP]
+
+
+def test_a_request_that_fails_alone_is_the_servers_fault_only_where_it_answered_nothing(serve):
+    """A call may hold a single request, such as the last dialogue's of an update."""
+    engine = serve(unless((1, 2), lambda attempt: (200, "{}"))).engine()
+    fails = [Request((1, 2), (6,))]
+    result_of(engine)
+    assert isinstance(engine.generate(fails, SAMPLING)[0][0], Failure)
+    engine.take_faults()
+    with pytest.raises(
+        UserError, match=r"1 of 1 requests failed after 3 attempts each \(malformed"
+    ):
+        engine.generate(fails, SAMPLING)
 
 
 def test_retries_back_off_and_wait_as_long_as_the_server_asks(serve, monkeypatch):

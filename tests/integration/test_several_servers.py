@@ -120,5 +120,45 @@ def test_a_run_starts_with_those_that_answer(serve):
     assert isinstance(engine.generate([Request((1,), (2,))], SAMPLING)[0][0], Completion)
     assert engine.take_faults()["down"] == 1
     first.close()
-    with pytest.raises(UserError, match=rf"{second.url}: it serves no model"):
+    with pytest.raises(UserError, match=rf"{first.url}: it serves no model"):
         second.engine(replicas=(first.url,))
+
+
+def other_answer(body, attempt):
+    """What a server of other weights would answer."""
+    return completion([3, STOP])
+
+
+def test_none_is_asked_before_it_is_known_to_have_the_roles_weights(serve, tmp_path):
+    """One that is back, with another model, is met first where the others have just failed."""
+    first, second = serve(by_prompt), serve(other_answer)
+    engine = first.engine(replicas=(second.url,), attempts=2)
+    own, other = (model_folder(tmp_path / name, seed) for seed, name in enumerate(("own", "other")))
+    engine.check_weights(own)
+    engine.replicas.all[1].down = True
+    second.served["root"] = str(other)
+    assert engine.generate([Request((1,), (2,))], SAMPLING)[0][0].tokens != [3, STOP]
+    first.reply = lambda body, attempt: None
+    with pytest.raises(UserError, match=f"{second.url}: serves {other}, whose weights are not"):
+        engine.generate([Request((1,), (2,))], SAMPLING)
+    assert not second.bodies
+
+
+def test_where_all_have_failed_once_the_one_that_answers_again_gets_all(serve):
+    dead, alive = serve(by_prompt), serve(by_prompt)
+    dead.close()
+    engine = dead.engine(replicas=(alive.url,), timeout_seconds=1.0, attempts=5)
+    alive.reply = lambda body, attempt: None if len(alive.bodies) == 1 else by_prompt(body, attempt)
+    assert isinstance(engine.generate([Request((0,), (2,))], SAMPLING)[0][0], Completion)
+    wanted = [Request((n,), (2 * n,)) for n in range(20)]
+    results = engine.generate(wanted, SAMPLING)
+    assert results == serve(by_prompt).engine().generate(wanted, SAMPLING)
+    assert engine.take_faults() == {"retries": 2, "failures": 0, "down": 1}
+
+
+def test_a_connection_that_is_dropped_does_not_take_its_server_away(serve):
+    first, second = serve(by_prompt), serve(by_prompt)
+    engine = first.engine(replicas=(second.url,))
+    first.drop_next = True
+    engine.generate([Request((n,), (2,)) for n in range(4)], SAMPLING)
+    assert engine.take_faults() == {"retries": 1, "failures": 0, "down": 0}

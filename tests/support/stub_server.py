@@ -30,7 +30,9 @@ class Stub:
         self.seen: list[tuple[str, str, str | None]] = []  # method, path, header with the key
         self.key: str | None = None  # without which it says 401
         self.served: dict = {"id": "the model"}  # what it says of its model
+        self.paths: tuple[str, ...] = ()  # that it has, of those that are not posted to
         self.listing: tuple[int, str] | None = None  # in the place of a list of that
+        self.drop_next = False  # the connection of the next request, without an answer
         self.drips: dict[tuple, str] = {}  # prompt -> the part of the answer that comes bytewise
         self._closing = threading.Event()
         stub = self
@@ -40,6 +42,8 @@ class Stub:
             disable_nagle_algorithm = True  # else each answer waits 40 ms for a receipt of its head
 
             def do_GET(self):
+                if stub.paths and self.path not in stub.paths:
+                    return self.answer(404, "no such page")
                 if self.admitted():
                     self.answer(*stub.listing or (200, json.dumps({"data": [stub.served]})))
 
@@ -60,6 +64,9 @@ class Stub:
                 stub.attempts[same] += 1
                 stub.bodies.append(body)
                 answer = stub.reply(body, attempt)
+                if stub.drop_next:
+                    stub.drop_next, self.close_connection = False, True
+                    return
                 drips = stub.drips.get(tuple(body.get("prompt", ())))
                 if answer is None:
                     stub._closing.wait(10)

@@ -3,15 +3,14 @@
 What a server answers depends on the request alone, so it does not matter which answers.
 """
 
-import http.client
-import io
 import json
 import logging
 import os
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,8 +19,11 @@ import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, TimeoutError
 
 from pcqc.engines.base import Failure
+from pcqc.models.folder import MANIFEST
 from pcqc_base.errors import UserError, one_line
 from pcqc_base.settings import Server
+from pcqc_base.system.files import read_json
+from pcqc_gpu.engines.bounded_http import content_of, pool
 
 # The same request may succeed later.
 TRANSIENT = (408, 425, 429, *range(500, 600))
@@ -31,9 +33,11 @@ KEY = (401,)  # no key, or none that the server knows
 # Of a server of chat completions that is asked for its models: it is there. It may list none, many,
 # or not to this key.
 ANSWERED = ("refused", "malformed")
-MAX_REPLY = 2**26  # bytes
 LOOKED_AT, SHOWN = 4096, 200  # bytes and characters of a reply, for a message
-UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError)
+UNREADABLE = (
+    *(ValueError, KeyError, IndexError, TypeError, AttributeError),
+    *(OverflowError, RecursionError),
+)
 # (reply, body) -> result; raises one of `UNREADABLE`, a ValueError that says what is wrong
 Read = Callable[[dict, Any], Any]
 
@@ -51,7 +55,8 @@ class Replica:
         model: name of the model that it serves.
         folder: model folder that it was started with; None if it does not say.
         asked: requests in progress.
-        down: whether it failed to answer in time, and is not asked while another is up.
+        down: whether it failed to answer, or was not looked up yet: where no other is up, it is
+            looked up before it is asked.
     """
 
     url: str
@@ -61,46 +66,6 @@ class Replica:
     folder: str | None = None
     asked: int = 0
     down: bool = True
-
-
-class _Whole(io.RawIOBase):
-    """The bytes of a connection, all to come within its time-out: urllib3's is of a single read."""
-
-    def __init__(self, connection):
-        super().__init__()
-        self.connection, self.raw = connection, connection.makefile("rb", buffering=0)
-        self.end = time.monotonic() + connection.gettimeout()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        if (left := self.end - time.monotonic()) <= 0:
-            raise TimeoutError
-        self.connection.settimeout(left)
-        return self.raw.readinto(buffer)
-
-    def close(self) -> None:
-        self.raw.close()
-        super().close()
-
-
-class _Reply(http.client.HTTPResponse):
-    """A reply, head and body, within the time-out of its connection."""
-
-    def __init__(self, connection, *arguments, **options):
-        super().__init__(connection, *arguments, **options)
-        self.fp.close()
-        self.fp = io.BufferedReader(_Whole(connection))
-
-
-def _pool(url: str, server: Server) -> urllib3.HTTPConnectionPool:
-    """Connections to a server; the time-out is of an attempt, from connecting to the last byte."""
-    limit = urllib3.Timeout(total=server.timeout_seconds)
-    pool = urllib3.connection_from_url(url, block=True, maxsize=server.concurrent, timeout=limit)
-    kind = type("Connection", (pool.ConnectionCls,), {"response_class": _Reply})
-    pool.ConnectionCls = kind
-    return pool
 
 
 def _path(url: str, server: Server) -> str:
@@ -133,12 +98,16 @@ class Replicas:
     Args:
         server: addresses, time-out, retries and the key's variable; the key itself goes into the
             requests' headers alone.
+
+    Attributes:
+        own: folder of the role's model, with which those of the servers are compared.
     """
 
     def __init__(self, server: Server):
         self.server, self._key = server, api_key(server)
+        self.own: Path | None = None
         self._lock = Lock()
-        self.all = [Replica(url, _pool(url, server), _path(url, server)) for url in server.urls]
+        self.all = [Replica(url, pool(url, server), _path(url, server)) for url in server.urls]
         self._retry = urllib3.Retry(
             total=server.attempts - 1,
             backoff_factor=server.backoff_seconds,
@@ -146,60 +115,86 @@ class Replicas:
             retry_after_max=int(server.timeout_seconds),
         )
 
-    def look_up(self) -> list[Replica]:
-        """Those that were down and answer again; while another is up, each is asked once.
+    def look_up(self) -> None:
+        """Look at those that are down; while another is up, each is asked once.
 
         Raises:
-            UserError: none is up.
+            UserError: none is up, or one has other weights than the role.
         """
-        answer, back, chat = None, [], self.server.model
         for replica in [replica for replica in self.all if replica.down]:
             retry = self._retry if all(r.down for r in self.all) else self._retry.new(total=0)
-            answer, _ = self._request([replica], "/models", None, _first_model, retry)
-            if chat and (not isinstance(answer, Failure) or answer.kind in ANSWERED):
-                answer = chat, None
-            if not isinstance(answer, Failure):
-                replica.model, replica.folder = answer
-                replica.down = False
-                back.append(replica)
+            failure, _ = _repeated(partial(self._look_up, replica), retry)
         if all(replica.down for replica in self.all):
             raise UserError(
-                f"{self.server.url}: it serves no model ({answer}); start the server, or correct "
+                f"{replica.url}: it serves no model ({failure}); start the server, or correct "
                 "the study's 'servers'"
             )
-        return back
+
+    def check(self, replica: Replica) -> None:
+        """UserError if a server names a folder of this machine with other files than the role's."""
+        served, wanted = _files(replica.folder), _files(self.own)
+        if served and wanted and served != wanted:
+            raise UserError(
+                f"{replica.url}: serves {replica.folder}, whose weights are not the role's; "
+                f"restart it with {self.own}, or correct the study's 'servers'"
+            )
 
     def request(self, path: str, body: dict, read: Read) -> tuple[Any, int]:
         """What `read` makes of the reply, or the last attempt's failure; and the retries made."""
-        return self._request(self.all, path, body, read, self._retry)
+        replica: Replica | None = None
 
-    def _request(
-        self, among: list[Replica], path: str, body: dict | None, read: Read, retry: urllib3.Retry
-    ) -> tuple[Any, int]:
-        replica = None
-        while True:
-            replica = self._choose(among, but=replica)
-            result, reply = self._try(replica, path, body, read)
-            if not isinstance(result, Failure) or result.kind == "refused":
-                return result, len(retry.history)
-            replica.down = replica.down or result.kind in ("timeout", "connection")
-            if not retry.total:
-                return result, len(retry.history)
-            retry = retry.increment("POST", path, reply)
-            retry.sleep(reply)
+        def attempt() -> tuple[Any, Any]:
+            nonlocal replica
+            replica = self._choose(but=replica)
+            try:
+                return self._ask(replica, path, body, read)
+            finally:
+                with self._lock:
+                    replica.asked -= 1
 
-    def _choose(self, among: list[Replica], but: Replica | None) -> Replica:
-        """The server to ask next: of those that are up and have not just failed, the least asked.
+        return _repeated(attempt, self._retry)
 
-        It is counted as asked under the same lock, since threads choose side by side: without
-        that, all of them would choose the first server.
+    def _choose(self, but: Replica | None) -> Replica:
+        """The server to ask next: if possible one that is up and has not just failed.
+
+        Of these it is the least asked. It is counted as asked under the same lock, since threads
+        choose side by side: without that, all of them would choose the first server.
         """
         with self._lock:
-            up = [replica for replica in among if not replica.down]
-            others = [replica for replica in up if replica is not but]
-            replica = min(others or up or among, key=lambda replica: replica.asked)
+            others = [replica for replica in self.all if replica is not but]
+            up = [replica for replica in others if not replica.down]
+            if not up and but and not but.down:
+                up = [but]
+            replica = min(up or others or self.all, key=lambda replica: replica.asked)
             replica.asked += 1
         return replica
+
+    def _ask(self, replica: Replica, path: str, body: dict, read: Read) -> tuple[Any, Any]:
+        """One attempt; a server that was down is looked up before."""
+        if replica.down:
+            failure, reply = self._look_up(replica)
+            if failure:
+                return failure, reply
+        result, reply = self._try(replica, path, body, read)
+        if isinstance(result, Failure) and result.kind in ("timeout", "connection"):
+            replica.down = True
+            if result.kind == "connection":  # it may have dropped no more than this one
+                self._look_up(replica)
+        return result, reply
+
+    def _look_up(self, replica: Replica) -> tuple[Failure | None, Any]:
+        """Learn which model a server has, and that it is the role's; or why it does not say."""
+        answer, reply = self._try(replica, "/models", None, _first_model)
+        if (chat := self.server.model) and (
+            not isinstance(answer, Failure) or answer.kind in ANSWERED
+        ):
+            answer = chat, None
+        if isinstance(answer, Failure):
+            return answer, reply
+        replica.model, replica.folder = answer
+        self.check(replica)
+        replica.down = False
+        return None, None
 
     def _try(self, replica: Replica, path: str, body: dict | None, read: Read) -> tuple[Any, Any]:
         """One attempt: its result or failure, and the reply that may say how long to wait."""
@@ -209,7 +204,7 @@ class Replicas:
         try:
             method, headers = "POST" if body else "GET", self._headers
             reply = replica.pool.request(method, path, json=send, headers=headers, **options)
-            content = _content(reply)
+            content = content_of(reply)
             if reply.status != 200:
                 return self._refusal(replica, path, reply.status, content), reply
             return read(json.loads(content), body), None
@@ -217,9 +212,6 @@ class Replicas:
             return self._failure(problem), None
         except UNREADABLE as problem:
             return Failure("malformed", self._wrong(problem, content)), None
-        finally:
-            with self._lock:
-                replica.asked -= 1
 
     def _failure(self, problem: Exception) -> Failure:
         # To urllib3 a connection that is refused is a kind of time-out.
@@ -265,14 +257,28 @@ class Replicas:
         return text.replace(self._key, "***") if self._key else text
 
 
-def _content(reply) -> bytes:
-    """A reply's bytes; ValueError if there are more than `MAX_REPLY`."""
-    content = reply.read(MAX_REPLY + 1)
-    if len(content) > MAX_REPLY:
-        reply.close()
-        raise ValueError(f"a reply of more than {MAX_REPLY} bytes")
-    reply.release_conn()
-    return content
+def _repeated(attempt: Callable[[], tuple[Any, Any]], retry: urllib3.Retry) -> tuple[Any, int]:
+    """The result of the last attempt, and the retries made.
+
+    Args:
+        attempt: gives its result or failure, and the reply that may say how long to wait.
+        retry: how many may follow, and when.
+    """
+    while True:
+        result, reply = attempt()
+        if not isinstance(result, Failure) or result.kind == "refused" or not retry.total:
+            return result, len(retry.history)
+        retry = retry.increment("POST", "", reply)
+        try:
+            retry.sleep(reply)
+        except (HTTPError, ValueError, OverflowError):  # its 'Retry-After' is no number of seconds
+            retry.sleep()
+
+
+def _files(folder: str | Path | None) -> dict | None:
+    """Digests of a model folder's files; None if it is no folder with a manifest."""
+    manifest = Path(folder) / MANIFEST if folder else None
+    return read_json(manifest).get("files") if manifest and manifest.is_file() else None
 
 
 def _first_model(reply: dict, body: None) -> tuple[str, str | None]:

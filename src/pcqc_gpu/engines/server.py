@@ -19,11 +19,10 @@ from typing import Any
 import torch
 
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ticket, vllm_seed
-from pcqc.models.folder import MANIFEST
 from pcqc_base.errors import UserError
 from pcqc_base.settings import Server
 from pcqc_base.system.files import read_json
-from pcqc_gpu.engines.replicas import Read, Replica, Replicas
+from pcqc_gpu.engines.replicas import Read, Replicas
 
 CONFIG = "config.json"
 # Sent with every request: a server takes what is left out from its model's generation config.
@@ -96,7 +95,7 @@ class ServerEngine(Engine):
         self.tickets = 0
         # requests in progress, and what makes the ticket's result of theirs
         self.running: dict[Ticket, tuple[list[Future], Callable[[list], list]]] = {}
-        self.own: Path | None = None
+        self.answered = False  # whether any request was, since then
         self.vocabulary = math.inf
         self.replicas = Replicas(server)
         self.replicas.look_up()
@@ -116,22 +115,13 @@ class ServerEngine(Engine):
         Raises:
             UserError: the folders hold different files.
         """
-        self.own, self.vocabulary = own, _vocabulary(own)
+        self.replicas.own, self.vocabulary = own, _vocabulary(own)
         for replica in self.replicas.all:
-            self._check(replica)
-
-    def _check(self, replica: Replica) -> None:
-        served, wanted = _files(replica.folder), _files(self.own)
-        if served and wanted and served != wanted:
-            raise UserError(
-                f"{replica.url}: serves {replica.folder}, whose weights are not the role's; "
-                f"restart it with {self.own}, or correct the study's 'servers'"
-            )
+            self.replicas.check(replica)
 
     def wake(self) -> None:
         """Look at the servers: one that was down and answers again is asked again."""
-        for replica in self.replicas.look_up():
-            self._check(replica)
+        self.replicas.look_up()
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
@@ -205,7 +195,7 @@ class ServerEngine(Engine):
 
     def take_faults(self) -> dict[str, int]:
         """Retries and failed requests since the last call; of several servers, those down."""
-        counts, self.counts = self.counts, Counter()
+        counts, self.counts, self.answered = self.counts, Counter(), False
         taken = {"retries": counts.pop("retries", 0), "failures": counts.total()}
         if self.server.replicas:
             taken["down"] = sum(replica.down for replica in self.replicas.all)
@@ -232,33 +222,26 @@ class ServerEngine(Engine):
         results = [result for result, _ in outcomes]
         self.counts["retries"] += sum(retries for _, retries in outcomes)
         self.counts.update(result.kind for result in results if isinstance(result, Failure))
+        self.answered |= any(not isinstance(result, Failure) for result in results)
         return results
 
     def _all(self, asked: Sequence[Asked]) -> list:
         """Each request's result or failure, in order; requests run in parallel.
 
         Raises:
-            UserError: all failed, and none because the server refused it.
+            UserError: all failed, none because the server refused it, and no other request has
+                been answered since `take_faults`: then the servers are at fault, not a request.
         """
         futures = [self._threads.submit(self._post, a) for a in asked]
         results = self._counted([future.result() for future in futures])
         failures = [result for result in results if isinstance(result, Failure)]
-        if (
-            failures
-            and len(failures) == len(results)
-            and not any(f.kind == "refused" for f in failures)
-        ):
+        if failures and not self.answered and not any(f.kind == "refused" for f in failures):
             raise UserError(
-                f"{self.server.url}: {len(failures)} of {len(results)} requests failed after "
-                f"{self.server.attempts} attempts each ({failures[-1]}); check the server and rerun"
+                f"{' and '.join(self.server.urls)}: {len(failures)} of {len(results)} requests "
+                f"failed after {self.server.attempts} attempts each ({failures[-1]}); check the "
+                "server and rerun"
             )
         return results
-
-
-def _files(folder: str | Path | None) -> dict | None:
-    """Digests of a model folder's files; None if it is no folder with a manifest."""
-    manifest = Path(folder) / MANIFEST if folder else None
-    return read_json(manifest).get("files") if manifest and manifest.is_file() else None
 
 
 def _completion(reply: dict, body: dict, vocabulary: float) -> Completion:
