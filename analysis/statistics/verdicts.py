@@ -32,10 +32,10 @@ VERDICTS = (
 
 @dataclass(frozen=True)
 class Judged:
-    """A comparison among others: its verdict, and Holm's p of no difference."""
+    """A comparison among others: its verdict, and Holm's p of no difference; None: not judged."""
 
     verdict: str
-    p: float
+    p: float | None
 
 
 def judge(
@@ -55,25 +55,21 @@ def judge(
       some base model.
     - not on each base model: all signs are the same, but the interval on some base model holds
       zero.
-    - not judged: one run of each method, so nothing is known of other runs.
+    - not judged: one run of each method, so nothing is known of other runs, and the others are
+      corrected as if it were not there.
 
     Args:
         effects: the comparisons of one table.
         margins: one for each, in its unit: a difference below it would not matter.
         single: which of them compare one run with one run.
     """
-    differ = holm([effect.p for effect in effects])
-    alike = holm(
-        [
-            max(e.p_beyond(m) for e in effect.on_each)
-            for effect, m in zip(effects, margins, strict=True)
-        ]
-    )
-    unknown = single or [False] * len(effects)
-    return [
-        Judged(NOT_JUDGED if one_run else _verdict(effect, p, beyond), p)
-        for effect, p, beyond, one_run in zip(effects, differ, alike, unknown, strict=True)
-    ]
+    results = [Judged(NOT_JUDGED, None)] * len(effects)
+    several = [i for i in range(len(effects)) if not (single and single[i])]
+    differ = holm([effects[i].p for i in several])
+    alike = holm([max(e.p_beyond(margins[i]) for e in effects[i].on_each) for i in several])
+    for i, p, beyond in zip(several, differ, alike, strict=True):
+        results[i] = Judged(_verdict(effects[i], p, beyond), p)
+    return results
 
 
 def _verdict(effect: Effect, p: float, p_beyond: float) -> str:

@@ -222,4 +222,5 @@ def _judgement(comparison: Comparison) -> tuple[Cell, ...]:
     """Estimate, interval, p and verdict."""
     judged = comparison.judged
     estimate = difference(comparison.effect, unit=f" {comparison.unit}")
-    return *estimate, Probability(judged.p), judged.verdict
+    p = MISSING if judged.p is None else Probability(judged.p)
+    return *estimate, p, judged.verdict

@@ -232,6 +232,17 @@ def test_what_is_decided_only_alone_says_so():
     )
 
 
+def test_a_comparison_that_is_not_judged_makes_no_other_harder_to_decide():
+    effects = [Effect(2.58, 1, 1000.0), *[Effect(0, 1, 1000.0)] * 9]
+    first, *others = judge(effects, [2.0] * 10, [False] + [True] * 9)
+    assert (first.verdict, {other.verdict for other in others}) == (
+        "supported",
+        {"not judged: one run"},
+    )
+    assert first.p == pytest.approx(0.01, rel=0.02)
+    assert {other.p for other in others} == {None}
+
+
 def test_runs_to_decide_by_simulation():
     """Of studies with so many runs four in five find the difference; with half of them fewer do."""
     rng = np.random.default_rng(0)
