@@ -30,7 +30,7 @@ from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT, git_commit
 from pcqc_base.system.files import read_bytes, read_json, sha256_file, write_atomic
 from pcqc_base.system.json_shapes import CollectedRuns
-from pcqc_base.system.manifest import UNLIKE, checked, read_manifest
+from pcqc_base.system.manifest import UNLIKE, checked, left_out, read_manifest
 from pcqc_base.system.terminal import show as show_line
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, latest
@@ -73,7 +73,8 @@ def write(study: Study, bundles: Path = BUNDLES, released: bool = True) -> Path:
     """Write the bundle of a finished study; its folder. See `archive.write`.
 
     Raises:
-        UserError: as there; or the report is older than a result, or shows other numbers.
+        UserError: as there; or the report is older than a result, or shows other numbers; or the
+            study was restored, and lacks what a bundle holds.
     """
     members = (study, *replicates(study))
     jobs = {member.name: archive.made_jobs(member) for member in members}
@@ -243,6 +244,11 @@ def _files(study: Study, job: Job) -> Iterator[Path]:
     def kept(name: str) -> bool:
         return not name.startswith(f"{CHECKPOINTS}/") or name.startswith(chosen)
 
+    if lacking := sorted(filter(kept, left_out(job.path))):
+        raise UserError(
+            f"{job.path / lacking[0]}: was not in the archive that the study is restored from; "
+            "make the bundle where the study was made"
+        )
     return archive.files_of(job, kept)
 
 
@@ -258,15 +264,15 @@ def _parts(files: list[Path]) -> Iterator[list[Path]]:
     yield part
 
 
-def _card(study: Study, made: list[Path], left_out: list[Path]) -> str:
+def _card(study: Study, made: list[Path], too_large: list[Path]) -> str:
     """What the bundle is, how it was made, its licence and size."""
     what = {path.name: "variations of methods" for path in made if path.suffix == ".yaml"}
     rows = [
         f"| `{path.name}` | {path.stat().st_size:,} | {what.get(path.name, 'results')} |"
         for path in made
     ]
-    lines = [f"- `{path}`: {path.stat().st_size / 1e9:.1f} GB" for path in left_out]
-    too_large = "\nToo large for a release, and left out:\n\n" + "\n".join(lines) + "\n"
+    lines = [f"- `{path}`: {path.stat().st_size / 1e9:.1f} GB" for path in too_large]
+    listed = "\nToo large for a release, and left out:\n\n" + "\n".join(lines) + "\n"
     return TEXT.format(
         name=study.name,
         title=study.title,
@@ -275,5 +281,5 @@ def _card(study: Study, made: list[Path], left_out: list[Path]) -> str:
         size=sum(path.stat().st_size for path in made) / 1e6,
         owners="" if study.synthetic else OWNERS,
         sums=f"{study.name}{SUMS}",
-        left_out=too_large if left_out else "",
+        left_out=listed if too_large else "",
     )

@@ -35,8 +35,9 @@ def _run(kind: Kind, study: str, fingerprint: str | None, **given: Any) -> None:
     from pcqc_study.study_file import load_study
 
     loaded = load_study(study)
-    if loaded.synthetic:
-        hold_to_avx2()  # the clinic's results have the same bytes on most processors
+    if loaded.synthetic:  # the clinic's results have the same bytes on most processors
+        hold_to_avx2()
+        os.environ["OMP_NUM_THREADS"] = "1" if loaded.placement else str(kind.threads)
     values = [given[name] for name in kind.arguments]
     if given.get("download"):
         from pcqc.models.pretrained import download

@@ -105,7 +105,11 @@ def _make_whole(job: Job, work: Callable[[Job], dict | None], processes: Process
         if not all(processes.gather(again.manifest.exists())):
             perform(again, work, processes=processes)
         if processes.is_main:
-            adopt(job.path, again.path)
+            try:
+                adopt(job.path, again.path)
+            except UserError:
+                shutil.rmtree(again.folder)  # the next attempt, elsewhere, may have the same bytes
+                raise
     if processes.is_main:
         shutil.rmtree(again.folder, ignore_errors=True)
     processes.barrier()

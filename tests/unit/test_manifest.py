@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,9 +119,22 @@ def test_what_an_archive_left_out_is_named_made_again_and_compared(tmp_path):
     perform(job, lambda job: pytest.fail("it is whole"))
     leave_out()
     for _ in range(2):
-        with pytest.raises(UserError, match=r"b: made again it has other bytes .*; move .* away"):
+        with pytest.raises(UserError, match=r"b: made again it has other bytes .*, or move .* away"):
             made(make_job(tmp_path), a="1", sub__b="3")
         assert not (job.path / "sub" / "b").exists()
+    made(make_job(tmp_path), a="1", sub__b="2")  # as on the machine where it was archived
+    verify(job.path)
+    assert (job.path / "sub" / "b").read_text() == "2"
+
+
+def test_the_remedy_is_the_command_that_makes_what_is_missing():
+    for folder, command in {
+        "runs/pcqc/A": "`make results STUDY=mine`",
+        "peers": "`snakemake --cores all peers --config study=mine`",
+        "lost_points/grpo/A": "`snakemake --cores all lost_points --config study=mine`",
+    }.items():
+        with pytest.raises(UserError, match=re.escape(command)):
+            read_manifest(Path("results/mine") / folder / "3f9c1a2b")
 
 
 def test_a_kill_while_what_was_left_out_is_moved_loses_nothing(tmp_path, monkeypatch):
@@ -342,6 +356,14 @@ def test_an_edit_leaves_the_old_results_and_what_it_made_is_cleaned_away_alone(s
         finish(job, {})
     assert {"train pcqc A", "evaluate pcqc A", "report"} <= {job.name for job in made}
     assert to_do(small) == {}
+    dated = small.results / "runs" / "20240101"  # a method's name, with two results
+    for name in ("3f9c1a2b", "77aa01cd"):
+        (dated / "A" / name).mkdir(parents=True)
+    assert [r.path.name for r in outdated(small) if dated in [r.path, *r.path.parents]] == [
+        "3f9c1a2b",
+        "77aa01cd",
+    ]
+    shutil.rmtree(dated)
     earlier = outdated(small)
     assert [result.path for result in earlier] == sorted(job.path for job in made)
     assert f"{len(made)} results of earlier fingerprints" in listing(earlier)

@@ -76,6 +76,7 @@ def test_settings_of_the_method_and_of_its_tree_vary_too(own):
         ("pcqc", "learning_rate=1", "unknown setting; did you mean 'rl.learning_rate'"),
         ("PCQC", "beta=2", "did you mean 'pcqc'"),
         ("pcqc", "title=Mine", "--set title: cannot be varied"),
+        ("pcqc", "like=grpo", "--set like: cannot be varied"),
         ("pcqc", "beta", "--set beta: write it as setting=value"),
         ("pqcq", "beta=2", "no method 'pqcq' in study 'mine'; did you mean 'pcqc'"),
         ("shared_sft", "beta=2", "shared_sft has no runs of reinforcement learning to vary"),
@@ -104,6 +105,26 @@ def test_a_name_that_cannot_be_is_refused_and_the_record_stays(own, name, messag
     with pytest.raises(UserError, match=message):
         vary(own, "pcqc", ["beta=0.25"], name=name)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["beta=1", "beta=2"],
+        ["rl=3", "rl.learning_rate=1e-4"],
+        ["rl.learning_rate=1e-4", 'rl={"weight_decay": 0.5}'],
+    ],
+)
+def test_a_setting_that_is_given_twice_is_refused(own, changes):
+    with pytest.raises(UserError, match=r"--set [\w.]+: is set twice"):
+        vary(own, "pcqc", changes)
+
+
+def test_a_record_whose_entries_were_all_removed_is_none(own):
+    _, path = vary(own, "pcqc", ["beta=0.5"])
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+    assert "pcqc_beta_0_5" not in load_study(own).methods
+    assert vary(own, "pcqc", ["beta=0.5"])[0] in load_study(own).methods
 
 
 def test_the_command_says_how_to_make_it(own, capsys):

@@ -252,10 +252,10 @@ def command(kind):
     return of
 
 
-def threaded(kind):
-    """The same with the threads of its rule, which wait for each other awake."""
-    awake, alone = "OMP_WAIT_POLICY=active GOMP_SPINCOUNT=1000000", command(kind)
-    return lambda wildcards, threads: f"OMP_NUM_THREADS={threads} {awake} {alone(wildcards)}"
+def awake(kind):
+    """The same, where each of its threads has a core: they wait for each other awake."""
+    policy, alone = "OMP_WAIT_POLICY=active GOMP_SPINCOUNT=1000000", command(kind)
+    return lambda wildcards, threads: f"{policy if threads > 1 else ''} {alone(wildcards)}".strip()
 
 
 # A job's messages go to the terminal and to its log; a log that cannot be written decides nothing. The

@@ -30,12 +30,17 @@ LEFT_OUT = ".left_out"  # names of files that an archive or a bundle did not bri
 STATE = "state"  # what an unfinished job goes on from
 UNLIKE = ("times.jsonl",)  # files in which equal runs differ
 REMEDY = "run the workflow again"
+ON_DEMAND = ("lost_points", "peers")  # folders with a target of their name, which `all` leaves out
 
 
 def _again(path: Path) -> str:
     """The remedy for what a study lacks, with the command where the path names the study."""
     folder, *rest = path.parts
-    return f"{REMEDY}: `make results STUDY={rest[0]}`" if folder == "results" else REMEDY
+    if folder != "results":
+        return REMEDY
+    if len(rest) > 1 and rest[1] in ON_DEMAND:
+        return f"{REMEDY}: `snakemake --cores all {rest[1]} --config study={rest[0]}`"
+    return f"{REMEDY}: `make results STUDY={rest[0]}`"
 
 
 def begin(job: "Job") -> None:
@@ -191,7 +196,8 @@ def adopt(folder: Path, again: Path) -> None:
             whole = "/".join(folder.parts[:2])
             raise UserError(
                 f"{folder / name}: made again it has other bytes than where it was archived "
-                f"(other code, or another type of processor?); move {whole} away and {REMEDY}"
+                "(other code, another type of processor or, but for the clinic, another "
+                f"OMP_NUM_THREADS?); make it as there, or move {whole} away and {REMEDY}"
             )
     for name in left_out(folder):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

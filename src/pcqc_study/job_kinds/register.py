@@ -27,6 +27,7 @@ class Kind:
             study places its learner.
         whole_study: whether `run` is also handed the study, whose newest results it looks up.
         in_store: whether its result is in MLflow's store too, and is made again where that is lost.
+        threads: of one of its jobs in the clinic: their number decides the order of sums.
         large: what it imports for seconds: `models` for torch and transformers, or `mlflow`.
     """
 
@@ -42,6 +43,7 @@ class Kind:
     shared_out: bool = False
     whole_study: bool = False
     in_store: bool = False
+    threads: int = 1
     large: str = ""
 
     @property

@@ -33,8 +33,7 @@ def load_study(name_or_path: str | Path) -> Study:
     files = _with_models(own)
     given = functools.reduce(_merge, (file.data for file in reversed(files)))
     shared = read_settings(_shown(ROOT / "config" / "methods.yaml"))
-    path = variations(own.path)
-    varied = read_settings(path) if path.exists() else None
+    varied = recorded(own.path)
     likes: dict[str, str] = {}
 
     def error(place: tuple, problem: str) -> UserError:
@@ -102,6 +101,13 @@ def _method(entry: dict, error: Callable[[tuple, str], UserError]) -> Method:
     except UserError as problem:
         raise error(("method",), str(problem)) from None
     return build(kind, entry, error)
+
+
+def recorded(study_file: Path) -> SettingsFile | None:
+    """A study's recorded variations; None where there are none, or none any more."""
+    path = variations(study_file)
+    settings = read_settings(path, empty=True) if path.exists() else None
+    return settings if settings and settings.data else None
 
 
 def variations(study_file: Path) -> Path:

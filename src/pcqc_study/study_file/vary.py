@@ -17,12 +17,12 @@ from pcqc_base.errors import UserError
 from pcqc_base.settings.every_method import Method
 from pcqc_base.settings.training import Rl
 from pcqc_base.system.files import write_atomic
-from pcqc_study.study_file.load import load_study, study_path, variations
+from pcqc_study.study_file.load import load_study, recorded, study_path, variations
 from pcqc_study.study_file.study import Study
 from pcqc_study.study_file.yaml_reader import read_settings
 
 HEAD = "# Variations of methods, as `pcqc vary` records them; remove an entry to forget it.\n"
-FIXED = ("title", "method", "role", "runs")
+FIXED = ("title", "method", "like", "role", "runs")
 RUNS_CODE = {"method", "file"}  # settings that name a module or a file
 STRANGE = "may name something to run, which no variation of a stranger's may"
 
@@ -62,20 +62,20 @@ def vary(
     }
     name = name or _name(method, given)
     path = variations(study_path(study_name))
-    known = read_settings(path).data if path.exists() else {}
+    known = before.data if (before := recorded(study_path(study_name))) else {}
     if name in known and {**known[name], "runs": entry["runs"]} == entry:
         entry["runs"] = [*dict.fromkeys([*known[name].get("runs", []), *entry["runs"]])]
         if entry == known[name]:
             return name, path
     elif name in study.methods:
         raise UserError(f"the study has a method '{name}' already; give another --name")
-    before = path.read_bytes() if path.exists() else None
+    written = path.read_bytes() if path.exists() else None
     text = yaml.safe_dump({**known, name: entry}, sort_keys=False, allow_unicode=True)
     write_atomic(path, HEAD + text)
     try:
         _refuse_the_same(load_study(study_name), name, method)
     except UserError as problem:
-        path.unlink() if before is None else write_atomic(path, before)
+        path.unlink() if written is None else write_atomic(path, written)
         # A variation that is refused is written nowhere, so it has no line.
         told = re.sub(rf"^{re.escape(str(path))}:\d+: ", "", str(problem))
         raise UserError(f"--set {' '.join(changes)}: {told}") from None
@@ -90,14 +90,14 @@ def strangers(path: Path, study: Study) -> dict[str, dict[str, Any]]:
     Raises:
         UserError: one has a setting of another kind; names file and line.
     """
-    recorded = read_settings(path)
-    for name, entry in recorded.data.items():
+    given = read_settings(path, empty=True)
+    for name, entry in given.data.items():
         if not isinstance(entry, dict) or entry.get("like") not in study.methods:
-            raise recorded.error((name,), "must be like a method of the study; take the entry out")
+            raise given.error((name,), "must be like a method of the study; take the entry out")
         for key, value in entry.items():
             if key in RUNS_CODE or not (key == "title" or _is_plain(value)):
-                raise recorded.error((name, key), f"{STRANGE}; take the entry out")
-    return recorded.data
+                raise given.error((name, key), f"{STRANGE}; take the entry out")
+    return given.data
 
 
 def _is_plain(value: Any) -> bool:
@@ -121,10 +121,14 @@ def _varied(study: Study, method: str) -> Method:
 
 def _values(changes: Sequence[str], method: Method) -> dict[str, Any]:
     """Setting -> value; UserError for one that makes no variation."""
-    values = dict(_parsed(change) for change in changes)
-    for setting in FIXED:
-        if setting in values:
+    values: dict[str, Any] = {}
+    for setting, value in map(_parsed, changes):
+        for whole, part in [(setting, other) for other in values] + [(o, setting) for o in values]:
+            if f"{part}.".startswith(f"{whole}."):
+                raise UserError(f"--set {part}: is set twice, in part or whole; give it once")
+        if setting in FIXED:
             raise UserError(f"--set {setting}: cannot be varied; give another setting")
+        values[setting] = value
     of_rl = {field.name for field in dataclasses.fields(Rl)}
     for setting in values:
         if setting in of_rl and not hasattr(method, setting):

@@ -109,8 +109,12 @@ class SettingsFile:
         return UserError(f"{self.path}:{self.find(place)[1]}: {parts[1:]}: {problem}")
 
 
-def read_settings(path: Path) -> SettingsFile:
+def read_settings(path: Path, empty: bool = False) -> SettingsFile:
     """Read a YAML mapping.
+
+    Args:
+        path: of the file.
+        empty: whether it may hold none.
 
     Raises:
         UserError: the file is missing, is no YAML, or is no mapping; names file and line.
@@ -131,7 +135,7 @@ def read_settings(path: Path) -> SettingsFile:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        data = loader.construct_document(node) if node else None
+        data = loader.construct_document(node) if node else {} if empty else None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f":{mark.line + 1}" if mark else ""

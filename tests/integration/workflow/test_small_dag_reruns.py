@@ -1,6 +1,7 @@
 """What an edit of settings or source makes again in the finished miniature study."""
 
 import re
+import shutil
 
 import pytest
 from digests import digests
@@ -42,6 +43,23 @@ def test_a_second_run_starts_no_job_and_changes_no_byte(mini):
     assert "Nothing to be done" in output
     assert not re.search(r"^(Job|rule) ", output, re.MULTILINE)
     assert digests(mini.results) == before
+
+
+@pytest.mark.slow  # trains
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("job", [("sft",), ("train", "grpo", "A")])
+def test_a_job_of_the_clinic_has_its_bytes_whatever_threads_are_asked_for(copy, job, threads):
+    """The order of a sum, so its last digits, depends on their number."""
+    folder = copy.results / ("models/sft" if job == ("sft",) else "runs/grpo/A")
+    weights = {n: d for n, d in digests(folder).items() if n.endswith((".safetensors", ".jsonl"))}
+    made = {n: d for n, d in weights.items() if not n.endswith("times.jsonl")}
+    shutil.rmtree(folder)
+    kind, *run = job
+    done = copy.run(copy.command(kind, STUDY, *run), OMP_NUM_THREADS=threads)
+    assert done.returncode == 0, done.stderr
+    again = digests(folder)
+    assert made
+    assert {name: again[name] for name in made} == made
 
 
 LOCAL = jobs(["executed_local"], ["train", "select", "evaluate", "mirror"])

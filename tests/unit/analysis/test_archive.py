@@ -64,6 +64,8 @@ def test_a_restored_study_has_the_same_files_without_models_and_most_dialogues(
     assert after == {name: before[name] for name in after}
     held = {path.stem for path in (study.results / "evaluation").rglob("*.jsonl")}
     assert held == {study.development}
+    with pytest.raises(UserError, match=r"not in the archive .* make the bundle where"):
+        bundle.write(study, packed.parent / "bundle", released=False)
 
 
 def test_a_restored_study_has_its_consultations_on_the_development_benchmark(
