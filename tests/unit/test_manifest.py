@@ -119,7 +119,9 @@ def test_what_an_archive_left_out_is_named_made_again_and_compared(tmp_path):
     perform(job, lambda job: pytest.fail("it is whole"))
     leave_out()
     for _ in range(2):
-        with pytest.raises(UserError, match=r"b: made again it has other bytes .*, or move .* away"):
+        with pytest.raises(
+            UserError, match=r"b: made again it has other bytes .*, or move .* away"
+        ):
             made(make_job(tmp_path), a="1", sub__b="3")
         assert not (job.path / "sub" / "b").exists()
     made(make_job(tmp_path), a="1", sub__b="2")  # as on the machine where it was archived

@@ -27,6 +27,8 @@ def end_calls(client: Any) -> None:
     """
     from vllm.v1.engine.exceptions import EngineDeadError
 
+    if not hasattr(client, "resources"):
+        return  # beside an engine within this process vLLM begins no other process
     resources, steps, utilities = client.resources, client.outputs_queue, client.utility_results
 
     def watch() -> None:
