@@ -27,7 +27,7 @@ def base(jobs: "Jobs") -> Given:
     return settings, jobs.world() | jobs.instruction()
 
 
-@kind("fine-tune actor and patient", "models/sft", "pcqc.jobs.sft", shared_out=True)
+@kind("fine-tune actor and patient", "models/sft", "pcqc.jobs.sft", shared_out=True, threads=2)
 def sft(jobs: "Jobs") -> Given:
     study = jobs.study
     settings = Settings(
