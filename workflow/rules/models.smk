@@ -26,7 +26,7 @@ rule sft:
     log:
         log_of("sft"),
     # Everything waits for it, so in the clinic it has two threads, on a single core too: with another
-    # number its bytes are others.
+    # number its bytes may be others.
     priority: 2
     threads: KINDS["sft"].threads if THREADED else 1
     resources:
