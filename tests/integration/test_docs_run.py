@@ -70,7 +70,7 @@ def reason(line: str) -> str | None:
 
 # Blocks with such a line train, evaluate and draw a report.
 VARIED = "pcqc_learning_rate_0_0005"  # the name that `pcqc vary` gives it, as test_vary.py says
-SLOW = re.compile(rf"snakemake --cores \w+ (atpo_ablations|{VARIED})( .*)?")
+SLOW = re.compile(rf"snakemake --cores \w+ (atpo_ablations|executed_local|{VARIED})( .*)?")
 BLOCKS = [
     pytest.param(
         [line for line in lines if not reason(line)],

@@ -222,8 +222,8 @@ def shuffled_options(world, now, known, rng):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_options_in_order_reach_what_any_order_reaches_and_no_more(name):
     """By three standard errors of both; and less than two thirds of what questions can bring."""
-    in_order = measure(doctor(RULES["options in order"]), name, 80, draw=DRAW).reached
-    any_order = measure(doctor(shuffled_options), name, 80, draw=DRAW).reached
+    in_order = measure(doctor(RULES["options in order"]), name, 40, draw=DRAW).reached
+    any_order = measure(doctor(shuffled_options), name, 40, draw=DRAW).reached
     assert in_order[0] <= any_order[0] + 3 * (in_order[1] + any_order[1])
     assert in_order[0] < 0.67
 

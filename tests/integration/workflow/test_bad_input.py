@@ -32,6 +32,7 @@ def test_the_workflow_stops_with_the_line_and_loses_nothing(copy):
     assert digests(copy.results / "runs") == before
 
 
+@pytest.mark.slow
 def test_a_missing_file_or_what_went_wrong_in_a_job_is_said_last(tmp_path, monkeypatch):
     monkeypatch.delenv("PCQC_DATA", raising=False)
     place = Workplace(tmp_path / "fresh")
