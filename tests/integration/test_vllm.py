@@ -309,18 +309,29 @@ def test_a_killed_vllm_ends_the_call_that_waits_for_it(folders):
     assert re.search(f"^a draw: {killed}\na later call: {killed}$", done.stdout, re.MULTILINE)
 
 
+REFUSED = """
+import sys
+from pathlib import Path
+from pcqc_base.errors import UserError
+from pcqc_gpu.engines.vllm import VllmEngine
+engine = VllmEngine(Path(sys.argv[1]), cache_tokens=4096, own_process=True)
+try:
+    engine.wake()
+except UserError as problem:
+    print(problem, flush=True)
+"""
+
+
 @pytest.mark.long  # each starts vLLM anew, in another process
 def test_a_process_that_cannot_read_its_weights_is_named_by_that(tmp_path):
     """`test_printed_errors.py` has other causes, without vLLM."""
-    from pcqc_gpu.engines.vllm import VllmEngine
-
     make_model(0, tied=True).save_pretrained(tmp_path)
     make_tokenizer().save_pretrained(tmp_path)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    engine = VllmEngine(tmp_path, cache_tokens=4096, own_process=True)
-    with pytest.raises(UserError, match=r"vLLM does not start .*: SafetensorError: [^\n]*$"):
-        engine.wake()
+    command = [sys.executable, "-c", REFUSED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert re.search(r"vLLM does not start .*: SafetensorError: [^\n]*$", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.long  # each starts vLLM anew, in another process
