@@ -38,10 +38,10 @@ def outdated(study: Study) -> list[Outdated]:
     for path in sorted(study.results.rglob("*")):
         if path.is_symlink() or not path.is_dir() or not is_result(path):
             continue
-        if any(is_result(below) for below in path.rglob("*") if below.is_dir()):
-            continue  # a method, or a benchmark, whose name looks like a fingerprint
         if path.resolve() in current or held(lock(path)):
             continue
+        if any(is_result(below) for below in path.rglob("*") if below.is_dir()):
+            continue  # a method, or a benchmark, whose name looks like a fingerprint
         about = "unfinished"
         if (path / MANIFEST).exists():
             manifest = read_manifest(path)

@@ -161,11 +161,9 @@ class Replicas:
         choose side by side: without that, all of them would choose the first server.
         """
         with self._lock:
-            others = [replica for replica in self.all if replica is not but]
-            up = [replica for replica in others if not replica.down]
-            if not up and but and not but.down:
-                up = [but]
-            replica = min(up or others or self.all, key=lambda replica: replica.asked)
+            up = [replica for replica in self.all if not replica.down] or self.all
+            others = [replica for replica in up if replica is not but]
+            replica = min(others or up, key=lambda replica: replica.asked)
             replica.asked += 1
         return replica
 

@@ -123,9 +123,8 @@ def _values(changes: Sequence[str], method: Method) -> dict[str, Any]:
     """Setting -> value; UserError for one that makes no variation."""
     values: dict[str, Any] = {}
     for setting, value in map(_parsed, changes):
-        for whole, part in [(setting, other) for other in values] + [(o, setting) for o in values]:
-            if f"{part}.".startswith(f"{whole}."):
-                raise UserError(f"--set {part}: is set twice, in part or whole; give it once")
+        if any(_is_of(setting, other) or _is_of(other, setting) for other in values):
+            raise UserError(f"--set {setting}: is set twice, in part or whole; give it once")
         if setting in FIXED:
             raise UserError(f"--set {setting}: cannot be varied; give another setting")
         values[setting] = value
@@ -134,6 +133,11 @@ def _values(changes: Sequence[str], method: Method) -> dict[str, Any]:
         if setting in of_rl and not hasattr(method, setting):
             raise UserError(f"--set {setting}: unknown setting; did you mean 'rl.{setting}'?")
     return values
+
+
+def _is_of(part: str, whole: str) -> bool:
+    """Whether a setting is another one or a part of it, as `tree.budget` is of `tree`."""
+    return f"{part}.".startswith(f"{whole}.")
 
 
 def _refuse_the_same(study: Study, name: str, method: str) -> None:

@@ -194,4 +194,4 @@ def test_a_report_that_is_killed_leaves_nobody_who_holds_its_lock():
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as report:
         child = psutil.Process(int(report.stdout.readline()))
         report.kill()
-    child.wait(10)
+    assert child in psutil.wait_procs([child], timeout=10)[0]
