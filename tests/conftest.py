@@ -45,6 +45,10 @@ def pytest_collection_finish():
     gc.enable()
 
 
+def pytest_sessionfinish():
+    gc.freeze()  # pytest collects once more, and what tests left behind is much
+
+
 def pytest_terminal_summary(terminalreporter):
     skipped = terminalreporter.stats.get("skipped", [])
     number = sum("needs_shared" in report.keywords for report in skipped)

@@ -8,6 +8,7 @@ command was killed is killed. Where nobody listens, as on other nodes of a clust
 its job itself.
 """
 
+import atexit
 import functools
 import gc
 import importlib
@@ -27,6 +28,7 @@ ADDRESS = "PCQC_WARM"
 LARGE = sorted({kind.large for kind in KINDS.values()})  # what they end with
 CREDENTIALS = struct.Struct("3i")  # process, user and group at the other end of a socket
 LONGEST = 1 << 17  # bytes of a command with its environment
+_end = {"status": 1}  # of this process; an error that nothing caught
 
 
 def serve(address: str, large: str, study: str) -> None:
@@ -42,6 +44,7 @@ def serve(address: str, large: str, study: str) -> None:
     os.close(os.pidfd_open(os.getpid()))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the commands, which pass it on
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that have ended are forgotten
+    atexit.register(_leave)  # before libraries register theirs: the last is called first
     with _socket() as listener:
         listener.bind(f"\0{address}{large}")
         listener.listen(64)
@@ -53,9 +56,11 @@ def serve(address: str, large: str, study: str) -> None:
                     _prepare(large, study)
                     if os.fork() == 0:
                         listener.close()
-                        sys.exit(_attend(connection, json.loads(words), files))
+                        _end["status"] = _attend(connection, json.loads(words), files)
+                        sys.exit()
                 for file in files:
                     os.close(file)
+    _end["status"] = 0
 
 
 def ask(large: str) -> int | None:
@@ -178,6 +183,13 @@ def _attend(connection: socket.socket, request: list, files: list[int]) -> int:
     with suppress(OSError):
         connection.send(str(status).encode())
     os._exit(0)
+
+
+def _leave() -> None:
+    """End at once: to tear the libraries down takes as long as many a job."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_end["status"])
 
 
 def _do(arguments: list[str], environment: dict[str, str], folder: str, files: list[int]) -> int:

@@ -121,7 +121,7 @@ def read_again() -> None:
         known.cache_clear()
 
 
-class _Source(ast.NodeTransformer):
+class _Source:
     """A module's source, reduced to what it does.
 
     Attributes:
@@ -135,41 +135,47 @@ class _Source(ast.NodeTransformer):
     def __init__(self, text: str):
         self.names: list[tuple[str, str, str]] = []
         self.imports: list[str] = []
-        tree = self.visit(ast.parse(text))
-        self.only_lists = all(_lists(node) for node in tree.body)
-        text = f"{_dump(tree)} {sorted(set(self.names))}"
+        tree = ast.parse(text)
+        text = f"{self._dump(tree)} {sorted(set(self.names))}"
         self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.only_lists = all(map(_lists, tree.body))
 
-    def visit_Import(self, node: ast.Import) -> None:
-        """Take the imports out of the tree."""
-        for alias in node.names:
-            self.names.append((alias.name, "", alias.asname or ""))
-            self.imports.append(alias.name)
+    def _dump(self, node: Any) -> str:
+        """A syntax tree as text, in every Python as `ast.dump` of 3.11 has it.
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """Take the imports out of the tree."""
-        module = "." * node.level + (node.module or "")
-        for alias in node.names:
-            self.names.append((module, alias.name, alias.asname or ""))
-            self.imports += [module, f"{module}.{alias.name}"]
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        """Take out a string that stands alone, as a docstring does."""
-        value = node.value
-        is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
-        return None if is_text else self.generic_visit(node)
-
-    def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        """Take out what an error says; which one is raised, and where, stays."""
-        if isinstance(node.exc, ast.Call):
+        Otherwise results would be made again after a change of Python: 3.12 adds a field for
+        parameters of types, 3.13 leaves out what is empty.
+        """
+        if isinstance(node, list):
+            return f"[{', '.join([self._dump(n) for n in node if not self._leaves_out(n)])}]"
+        if not isinstance(node, ast.AST):
+            return repr(node)
+        if isinstance(node, ast.Call):
+            self._find_modules(node)
+        # What an error says is left out; which one is raised, and where, stays.
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             node.exc = node.exc.func
-        return self.generic_visit(node)
+        parts = []
+        for name, may_lack in _fields(node.__class__):
+            value = getattr(node, name, None)
+            if not (may_lack and value is None) and not (name == "type_params" and not value):
+                parts.append(f"{name}={self._dump(value)}")
+        return f"{type(node).__name__}({', '.join(parts)})"
 
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        """Take out `if TYPE_CHECKING:`, which never runs."""
-        return None if _last_name(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+    def _leaves_out(self, node: Any) -> bool:
+        """Whether a statement decides nothing where it stands; the names that it imports count."""
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                self.names.append((alias.name, "", alias.asname or ""))
+                self.imports.append(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            for alias in node.names:
+                self.names.append((module, alias.name, alias.asname or ""))
+                self.imports += [module, f"{module}.{alias.name}"]
+        return _decides_nothing(node)
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:
+    def _find_modules(self, node: ast.Call) -> None:
         """Count the modules of `import_module(f"package.{name}")`: all that the package has."""
         if _last_name(node.func) == "import_module" and isinstance(
             name := node.args[0], ast.JoinedStr
@@ -177,27 +183,22 @@ class _Source(ast.NodeTransformer):
             package = cast(Any, name.values[0]).value.rstrip(".")
             files = sorted(_file(package).parent.glob("*.py"))
             self.imports += [f"{package}.{path.stem}" for path in files]
-        return self.generic_visit(node)
 
 
-def _dump(node: Any) -> str:
-    """A syntax tree as text, in every Python as `ast.dump` of 3.11 has it.
+@functools.cache
+def _fields(kind: type[ast.AST]) -> list[tuple[str, bool]]:
+    """Names of a node's fields, and whether it may lack them."""
+    return [(name, getattr(kind, name, "") is None) for name in kind._fields]
 
-    Otherwise results would be made again after a change of Python: 3.12 adds a field for parameters
-    of types, 3.13 leaves out what is empty.
-    """
-    if isinstance(node, list):
-        return f"[{', '.join(map(_dump, node))}]"
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    fields = [(name, getattr(node, name, None)) for name in node._fields]
-    parts = [
-        f"{name}={_dump(value)}"
-        for name, value in fields
-        if not (value is None and getattr(type(node), name, "") is None)
-        and not (name == "type_params" and not value)
-    ]
-    return f"{type(node).__name__}({', '.join(parts)})"
+
+def _decides_nothing(node: Any) -> bool:
+    """Whether a statement imports, is a text as a docstring is, or never runs."""
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
+            return True
+        case ast.If():
+            return _last_name(node.test) == "TYPE_CHECKING"
+    return False
 
 
 def _last_name(node: ast.expr) -> str | None:
@@ -206,10 +207,10 @@ def _last_name(node: ast.expr) -> str | None:
 
 
 def _lists(statement: ast.stmt) -> bool:
-    """Whether a statement of a package says what it offers."""
+    """Whether a statement of a package says what it offers, if anything."""
     match statement:
         case ast.Assign(targets=[ast.Name(id="__all__")]):
             return True
         case ast.FunctionDef(name="__getattr__" | "__dir__"):
             return True
-    return False
+    return _decides_nothing(statement)

@@ -199,7 +199,8 @@ def test_what_the_server_refuses_is_not_repeated_and_counted_once(serve):
 @pytest.mark.parametrize("wait", ["1.5", "20s", "soon", "9" * 400])
 def test_a_wait_that_is_no_whole_number_is_our_own(serve, wait):
     replies = [(429, "slow down", [("Retry-After", wait)]), completion([3, STOP])]
-    engine = serve(unless((1, 2), lambda attempt: replies[attempt])).engine()
+    stub = serve(unless((1, 2), lambda attempt: replies[attempt]))
+    engine = stub.engine(timeout_seconds=0.5)  # the longest wait
     assert result_of(engine).tokens == [3, STOP]
 
 

@@ -132,7 +132,7 @@ def other_answer(body, attempt):
 def test_none_is_asked_before_it_is_known_to_have_the_roles_weights(serve, tmp_path):
     """One that is back, with another model, is met first where the others have just failed."""
     first, second = serve(by_prompt), serve(other_answer)
-    engine = first.engine(replicas=(second.url,), attempts=2)
+    engine = first.engine(replicas=(second.url,), attempts=2, timeout_seconds=0.5)
     own, other = (model_folder(tmp_path / name, seed) for seed, name in enumerate(("own", "other")))
     engine.check_weights(own)
     engine.replicas.all[1].down = True
@@ -147,7 +147,7 @@ def test_none_is_asked_before_it_is_known_to_have_the_roles_weights(serve, tmp_p
 def test_where_all_have_failed_once_the_one_that_answers_again_gets_all(serve):
     dead, alive = serve(by_prompt), serve(by_prompt)
     dead.close()
-    engine = dead.engine(replicas=(alive.url,), timeout_seconds=3.0, attempts=5)
+    engine = dead.engine(replicas=(alive.url,), timeout_seconds=1.0, attempts=5)
     alive.reply = lambda body, attempt: None if len(alive.bodies) == 1 else by_prompt(body, attempt)
     assert isinstance(engine.generate([Request((0,), (2,))], SAMPLING)[0][0], Completion)
     wanted = [Request((n,), (2 * n,)) for n in range(20)]

@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import inspect
 import json
 import subprocess
 import sys
@@ -293,15 +292,36 @@ def test_a_new_default_is_in_the_fingerprint_and_the_first_is_not():
     assert as_json(Group(size=2), defaults=False) == {}
 
 
+WRITTEN = """
+@cached
+def f(a, /, *b, c: int = 1, **d) -> dict[str, int]:
+    e, *g = [h async for h in a if h], lambda: {**d, u"i": f"{a!r:>3}"}
+    try:
+        return a[1:2, ...] @ -b
+    except* ValueError as j:
+        pass
+class K(L, m=2): pass
+"""
+
+
 def test_a_change_of_python_makes_no_result_anew():
     """`ast.dump` itself says other things in 3.12 and 3.13 than in 3.11."""
-    path = Path(source_digests.__file__)
-    tree = ast.parse(path.read_text())
     if sys.version_info[:2] == (3, 11):
-        assert source_digests._dump(tree) == ast.dump(tree)
-    dump = inspect.getsource(source_digests._dump)
-    read = f"print(_dump(ast.parse(open({str(path)!r}).read())))"
-    code = f"import ast\nfrom typing import Any\n{dump}\n{read}"
+        tree = ast.parse(WRITTEN)
+        assert source_digests._Source("")._dump(tree) == ast.dump(tree)
+    code = f"""
+import sys, types, pathlib
+for name in ("", ".settings", ".settings.every_method", ".system", ".system.checkout"):
+    module = sys.modules["pcqc_base" + name] = types.ModuleType(name)
+    module.GROUP, module.ROOT = "", pathlib.Path({str(source_digests.ROOT)!r})
+from source_digests import _Source
+print(*(_Source(text).digest for text in (sys.argv[1], pathlib.Path(sys.argv[2]).read_text())))
+"""
+    path = Path(source_digests.__file__)
+    texts = (WRITTEN, path.read_text())
+    own = " ".join(source_digests._Source(text).digest for text in texts)
     for version, python in pythons((11, 12, 13, 14)).items():
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout == source_digests._dump(tree) + "\n", version
+        command = [python, "-c", code, WRITTEN, str(path)]
+        environment = {"PYTHONPATH": str(path.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.stdout == own + "\n", (version, done.stderr)

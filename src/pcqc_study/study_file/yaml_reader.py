@@ -11,6 +11,10 @@ from typing import Any, TypeVar
 
 import pydantic
 import yaml
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
+from yaml.cyaml import CParser
+from yaml.resolver import Resolver
 
 from pcqc_base.errors import UserError, nearest, printable
 
@@ -22,14 +26,22 @@ _MOST_NODES = 20_000
 _MOST_BYTES = 1_000_000
 
 
-class _Loader(yaml.SafeLoader):
-    """Loads only what JSON can hold too, and refuses duplicate keys."""
+class _Loader(Composer, CParser, SafeConstructor, Resolver):
+    """Loads only what JSON can hold too, and refuses duplicate keys.
+
+    libyaml parses: PyYAML's own parser takes as long as all else that loads a study.
+    """
 
     # A date stays the string that it is written as.
     yaml_implicit_resolvers: typing.ClassVar = {
         first: [(tag, pattern) for tag, pattern in rules if tag in _TAGS]
         for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def __init__(self, text: str):
+        CParser.__init__(self, text)
+        for part in (Composer, SafeConstructor, Resolver):
+            part.__init__(self)
 
     def compose_node(self, parent, index):
         event = self.peek_event()
@@ -55,8 +67,6 @@ class _Loader(yaml.SafeLoader):
             raise _refused(node, f"{_short(node.value)} cannot be read as {kind}") from None
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise _refused(node, "an integer of more than 64 bits; write a smaller one")
-        if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
-            raise _refused(node, "half of a surrogate pair; write the character itself")
         return value
 
     def construct_mapping(self, node, deep=False):
@@ -131,18 +141,18 @@ def read_settings(path: Path, empty: bool = False) -> SettingsFile:
         raise UserError(f"{path}:{line}: not UTF-8; save the file in UTF-8") from None
     if len(content) > _MOST_BYTES:
         raise UserError(f"{path}: larger than 1 MB; name a settings file")
-    loader = None
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
         data = loader.construct_document(node) if node else {} if empty else None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f":{mark.line + 1}" if mark else ""
+        lines = text.count("\n") + 1  # libyaml counts one more where the last is not ended
+        place = f":{min(mark.line + 1, lines)}" if mark else ""
         problem = getattr(error, "problem", None) or getattr(error, "reason", "not YAML")
         raise UserError(f"{path}{place}: {problem}; fix the file") from None
     except RecursionError:
-        line = loader.line + 1 if loader else 1
+        line = loader.peek_event().start_mark.line + 1
         raise UserError(f"{path}:{line}: nested too deeply; fix the file") from None
     if not isinstance(data, dict):
         raise UserError(f"{path}:1: must hold settings as `name: value`; fix the file")

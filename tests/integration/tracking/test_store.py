@@ -248,7 +248,7 @@ def test_a_server_that_never_answers_fails_within_the_time_out(study, silent, mo
     for name in ("TIMEOUT", "MAX_RETRIES", "BACKOFF_FACTOR"):
         monkeypatch.delenv(f"MLFLOW_HTTP_REQUEST_{name}", raising=False)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", silent)
-    hasty = make_study(Tracking(timeout_seconds=4))
+    hasty = make_study(Tracking(timeout_seconds=2))
     start = time.monotonic()
     with pytest.raises(UserError) as caught:
         mirror(hasty, "pcqc")

@@ -1,12 +1,14 @@
 """A simulated study on disk, shared by the tests of the analysis."""
 
 import shutil
+from contextlib import chdir
 from dataclasses import replace
 
 import pytest
 import simulated
 from hand_made import finish_job
 
+from analysis import archive
 from analysis.collected import Collected
 from analysis.load import load
 from analysis.published import published
@@ -51,6 +53,15 @@ def collected(loaded, study_folder, monkeypatch):
     """The simulated study as the analysis reads it, from its folder; loaded once."""
     monkeypatch.chdir(study_folder)
     return loaded
+
+
+@pytest.fixture(scope="session")
+def archived(loaded, study_folder, tmp_path_factory):
+    """The simulated study's archive; tests read it."""
+    folder = tmp_path_factory.mktemp("archive")
+    with chdir(study_folder):
+        (path,) = archive.write(loaded.study, folder, released=False)
+    return path
 
 
 @pytest.fixture(scope="session")

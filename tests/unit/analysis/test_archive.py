@@ -33,10 +33,9 @@ NUMBER = re.compile(r"[+−]?\d[\d,.]*\d")
 
 
 @pytest.fixture
-def packed(collected, tmp_path):
-    """The simulated study's archive."""
-    (path,) = archive.write(collected.study, tmp_path / "archive", released=False)
-    return path
+def packed(archived, collected, tmp_path):
+    """The simulated study's archive, for one test to spoil."""
+    return shutil.copytree(archived.parent, tmp_path / "archive") / archived.name
 
 
 @pytest.fixture

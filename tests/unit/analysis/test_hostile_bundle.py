@@ -4,12 +4,13 @@ import hashlib
 import io
 import json
 import random
+import shutil
 import tarfile
 
 import pytest
 import yaml
 
-from analysis import archive, bundle, tar_files
+from analysis import bundle, tar_files
 from analysis.tar_files import unpack
 from pcqc_base.errors import UserError
 from pcqc_base.settings.every_method import method_class
@@ -126,10 +127,9 @@ def test_a_tar_that_fills_the_disk_is_refused_before_it_does(tmp_path, monkeypat
 
 
 @pytest.fixture
-def clone(collected, tmp_path, monkeypatch):
+def clone(archived, collected, tmp_path, monkeypatch):
     """An empty working directory, and a folder that a stranger fills beside the study's archive."""
-    folder = tmp_path / "bundle"
-    archive.write(collected.study, folder, released=False)
+    folder = shutil.copytree(archived.parent, tmp_path / "bundle")
     (tmp_path / "clone").mkdir()
     monkeypatch.chdir(tmp_path / "clone")
     monkeypatch.setattr(bundle, "ROOT", tmp_path / "clone")
