@@ -86,13 +86,18 @@ def _how_sure(collected: Collected, judged: list[Claim]) -> list[str]:
         sentences.append(f"How sure: {'; '.join(texts)}.{alone}")
     outcomes = [_outcome(claim) for claim in judged]
     counts = [
-        f"{outcomes.count(outcome) or 'none'} {outcome}"
+        _counted(outcomes.count(outcome), outcome)
         for outcome in dict.fromkeys([*DECIDED, *outcomes])
     ]
     of_claims = f"Of the paper's {len(judged)} claims, {listed(counts)}."
     if any(comparison.single for comparison in main) and collected.study.synthetic:
         of_claims += " To compare several runs: make results STUDY=clinic-full."
     return [*sentences, of_claims]
+
+
+def _counted(number: int, outcome: str) -> str:
+    """How many claims have an outcome: "none supported", "2 differ by base model"."""
+    return f"{number or 'none'} {outcome if number == 1 else outcome.replace('differs', 'differ')}"
 
 
 def _by_questions(collected: Collected) -> list[str]:

@@ -217,6 +217,18 @@ def test_a_judgement_says_what_its_verdict_rests_on(others, difference, by_base,
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "counted"),
+    [
+        (0, "none differ by base model"),
+        (1, "1 differs by base model"),
+        (2, "2 differ by base model"),
+    ],
+)
+def test_claims_are_counted_in_words(number, counted):
+    assert answer._counted(number, "differs by base model") == counted
+
+
 def test_the_answer_is_read_from_a_report_of_todays_results_alone(copied, capsys):
     def printed():
         assert main(["answer", str(simulated.STUDY), "--json"]) == 0
