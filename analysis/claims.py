@@ -7,8 +7,8 @@ from functools import lru_cache
 from analysis.collected import Collected
 from analysis.continuation import RULES, main_policy
 from analysis.published import published
-from analysis.statistics.effect import Effect
-from analysis.statistics.intervals_over_runs import (
+from analysis.statistics.intervals import (
+    Effect,
     Sample,
     crossed_effect,
     effect_over_cases,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.metrics import METRICS
 from analysis.statistics.estimates import Estimate, average_over_benchmarks
-from analysis.statistics.intervals_over_runs import Sample
+from analysis.statistics.intervals import Sample
 from analysis.table import listed
 from pcqc_base.errors import UserError
 from pcqc_base.settings import Benchmark

@@ -5,12 +5,12 @@ from typing import Any
 
 from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
-from analysis.formats import plain, plain_rows
 from analysis.load import load_methods
 from analysis.notices import captioned, on_base_models
-from analysis.statistics.effect import MOST_RUNS
+from analysis.statistics.intervals import MOST_RUNS
 from analysis.statistics.verdicts import CONTRARY, DECIDED, NOMINAL, UNDECIDED
 from analysis.table import Number, Probability, difference, listed
+from analysis.table_formats import plain, plain_rows
 from analysis.tables import build
 from analysis.tables.ablations import parent
 from analysis.tables.question_quality import ALL, by_base, effects_of_credit

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.drawing.style import WIDTH, encode, house_style, legend_below, look
 from analysis.figures.learning_curves import line_from_start
 from analysis.notices import on_base_models
-from analysis.statistics.intervals_over_runs import Sample, crossed_effect
+from analysis.statistics.intervals import Sample, crossed_effect
 from analysis.table import Cell, Column, Row, Table, difference, listed, mean_of_runs
 from analysis.tables import write_forms
 from analysis.tables_and_figures import FORMS

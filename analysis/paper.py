@@ -9,8 +9,8 @@ from pathlib import Path
 from analysis.beside_the_paper import comparable
 from analysis.collected import Collected
 from analysis.figures import caption, module
-from analysis.formats import escape_tex as escape
 from analysis.notices import notice
+from analysis.table_formats import escape_tex as escape
 from analysis.tables_and_figures import Item, Part, fillable_parts
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import write_atomic

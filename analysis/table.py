@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from analysis.statistics.effect import Effect
 from analysis.statistics.estimates import Estimate, binomial_error, over_runs
+from analysis.statistics.intervals import Effect
 
 MISSING = "—"
 

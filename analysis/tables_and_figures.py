@@ -162,13 +162,13 @@ PARTS = (
         ),
     ),
     Part(
-        "instrument",
+        "questions_or_diagnosis",
         "Better questions or better diagnosis?",
         "In the clinic the best possible diagnosis on any evidence is known exactly, so a gain can "
         "be split into what the questions brought and what was made of it.",
         _with_setting(
             "clinic",
-            _table("instrument", "shared_sft"),
+            _table("questions_or_diagnosis", "shared_sft"),
             _table("question_quality"),
             _table("question_quality_by_base", shows="all", made_by="question_quality.by_base"),
             _table("thoughts", shows="all"),

@@ -5,9 +5,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.bayes_doctor import BayesDoctor, bayes_doctor_of
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look, panels_of_bases
-from analysis.instrument import Instrument, instrument_of
 from analysis.notices import on_base_models
 from analysis.statistics.estimates import over_runs
 
@@ -43,7 +43,7 @@ def draw(collected: Collected) -> Figure:
     figure = Figure(figsize=(WIDTH, 1.1 + 0.3 * len(methods)), layout="constrained")
     for ax, base in panels_of_bases(figure, collected, sharex=True, sharey=True):
         for row, method in enumerate(methods):
-            _row(ax, instrument_of(base), method, row)
+            _row(ax, bayes_doctor_of(base), method, row)
         ax.set_xlabel("Diagnostic accuracy (%)")
         ax.margins(x=0.06)
         ax.grid(axis="y", visible=False)
@@ -55,13 +55,13 @@ def draw(collected: Collected) -> Figure:
     return figure
 
 
-def _row(ax: Axes, instrument: Instrument, method: str, row: int) -> None:
+def _row(ax: Axes, bayes: BayesDoctor, method: str, row: int) -> None:
     """A method's accuracy above, and below it what a Bayes diagnosis would have reached."""
-    runs, (colour, marker) = instrument.runs(method), look(method)
+    runs, (colour, marker) = bayes.runs(method), look(method)
     asked = float(np.mean([run.questions.mean() for run in runs]))
     accuracy = over_runs([run.accuracy.mean() for run in runs])
     evidence = over_runs([run.bayes.mean() for run in runs]).mean
-    above, below, best = row - APART, row + APART, instrument.best.after(asked)
+    above, below, best = row - APART, row + APART, bayes.best.after(asked)
     ax.plot([evidence, best], [below, below], color="#dddddd", linewidth=1.5, zorder=1)
     ax.plot(best, below, ">", color=GREY, markersize=5, zorder=2)
     ax.plot(evidence, below, marker, color=colour, markerfacecolor="white", markersize=5, zorder=3)

@@ -16,14 +16,14 @@ from markupsafe import Markup
 from analysis import figures, paper, tables, transcripts
 from analysis.collected import Collected
 from analysis.conclusion import whole_answer
-from analysis.formats import html_text
+from analysis.html_templates import templates
 from analysis.load import load
-from analysis.pages import templates
 from analysis.report import sections
 from analysis.statistics.verdicts import DECIDED, VERDICTS
+from analysis.table_formats import html_text
 from pcqc_base.errors import UserError
+from pcqc_base.system.end_with_parent import end_with
 from pcqc_base.system.files import write_atomic, write_json
-from pcqc_base.system.parent import end_with
 from pcqc_study.job_kinds.whole_study import ANSWER, LOST_POINTS
 from pcqc_study.study_file import Study
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.statistics.effect import Effect
+from analysis.statistics.intervals import Effect
 
 LEVEL = 0.05  # chance of any wrong decision among comparisons that are judged together
 NOMINAL = "nominal (unadjusted) p < 0.05"

@@ -62,7 +62,7 @@ def write(collected: "Collected", folder: Path, only: Sequence[str] | None = Non
 
 def write_forms(folder: Path, name: str, tables: "Sequence[Table]") -> list[Path]:
     """Write tables into one file of each form; the files."""
-    from analysis.formats import render
+    from analysis.table_formats import render
 
     paths = [folder / f"{name}.{form}" for form in FORMS["table"]]
     for path in paths:

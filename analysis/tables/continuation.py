@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from analysis.bayes_doctor import first_questions
 from analysis.collected import Collected
 from analysis.continuation import (
     RULES,
@@ -13,7 +14,6 @@ from analysis.continuation import (
     mean_over_states,
     policies,
 )
-from analysis.instrument import first_questions
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed
 from pcqc_study.intervals_over_cases import RESAMPLES
 

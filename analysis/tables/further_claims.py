@@ -7,9 +7,7 @@ from analysis.collected import Collected
 from analysis.continuation import main_policy
 from analysis.notices import on_base_models
 from analysis.published import published
-from analysis.statistics.effect import Effect
-from analysis.statistics.estimates import effect_over_runs
-from analysis.statistics.intervals_over_runs import effect_over_cases
+from analysis.statistics.intervals import Effect, effect_over_cases, effect_over_runs
 from analysis.statistics.verdicts import judge
 from analysis.table import Cell, Column, Row, Table, with_interval
 from pcqc_study.study_file import START

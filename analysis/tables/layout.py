@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from analysis.collected import Collected
 from analysis.metrics import METRICS
 from analysis.notices import in_words, on_base_models
-from analysis.statistics.effect import Effect
+from analysis.statistics.intervals import Effect
 from analysis.table import Number, listed, number
 
 FIXED = ":fixed"  # ends the key of a row that has a method at a fixed update, not a selected one

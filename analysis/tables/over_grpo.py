@@ -4,7 +4,7 @@ from analysis.budgets import COSTS, COUNTED, at_budget, budgets, rule
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.notices import in_words, on_base_models
-from analysis.statistics.effect import Effect
+from analysis.statistics.intervals import Effect
 from analysis.table import Column, Row, Table, with_interval
 from analysis.tables.layout import development_cases, random_parts
 from pcqc_study.study_file import START

@@ -9,7 +9,7 @@ from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.load import load, load_methods
 from analysis.notices import captioned, in_words
-from analysis.statistics.intervals_over_runs import Sample
+from analysis.statistics.intervals import Sample
 from analysis.table import (
     MISSING,
     Cell,

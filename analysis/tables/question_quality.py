@@ -5,11 +5,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from analysis.bayes_doctor import BayesDoctor, bayes_doctor_of
 from analysis.collected import Collected
-from analysis.instrument import Instrument, instrument_of
 from analysis.notices import in_words, on_base_models
-from analysis.statistics.effect import Effect
-from analysis.statistics.estimates import effect_over_runs
+from analysis.statistics.intervals import Effect, effect_over_runs
 from analysis.table import Cell, Column, Row, Table, difference, mean_of_runs
 from analysis.tables.layout import development_cases
 from pcqc.cases.case import Case
@@ -51,8 +50,8 @@ BEST = (
 
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark; one row for each turn that it asks."""
-    instrument = instrument_of(collected)
-    rows = [row for method in collected.methods() for row in _rows(instrument, method)]
+    bayes = bayes_doctor_of(collected)
+    rows = [row for method in collected.methods() for row in _rows(bayes, method)]
     caption = (
         f"On {development_cases(collected)}; cells are mean ± SD over runs. Ask: percent of "
         "consultations with a question at this turn that the patient answered. The next columns "
@@ -127,7 +126,7 @@ def effects_of_credit(collected: Collected) -> dict[str, Effect]:
 @lru_cache
 def _first_shares(collected: Collected, method: str) -> dict[str, list[list[dict[str, float]]]]:
     """Turn, or all early ones -> [base models][runs] column -> percent; empty without any."""
-    bases = map(instrument_of, collected.on_each_base)
+    bases = map(bayes_doctor_of, collected.on_each_base)
     asked = [[base.early(method, run) for run in base.collected.runs(method)] for base in bases]
     turns = range(1, EARLY + 1)
     labelled = {str(turn): (turn,) for turn in turns} | {ALL: turns}
@@ -137,16 +136,16 @@ def _first_shares(collected: Collected, method: str) -> dict[str, list[list[dict
     }
 
 
-def _rows(instrument: Instrument, method: str) -> list[Row]:
+def _rows(bayes: BayesDoctor, method: str) -> list[Row]:
     """A method's rows of the table by turn."""
-    collected = instrument.collected
-    runs = [instrument.questions(method, run) for run in collected.runs(method)]
+    collected = bayes.collected
+    runs = [bayes.questions(method, run) for run in collected.runs(method)]
     turns = range(1, 1 + max((len(asked) for run in runs for _, asked in run), default=0))
     candidates = _distinct_candidates(collected, method)
-    doctors = {"random_doctor": instrument.random, "best_doctor": instrument.best}
+    doctors = {"random_doctor": bayes.random, "best_doctor": bayes.best}
     rows = []
     for turn in turns:
-        parts = [_of_turn(instrument, run, turn) for run in runs]
+        parts = [_of_turn(bayes, run, turn) for run in runs]
         cells: list[Cell] = []
         for column in COLUMNS[2:]:
             if column.key == "candidates":
@@ -163,7 +162,7 @@ def _rows(instrument: Instrument, method: str) -> list[Row]:
 
 
 def _of_turn(
-    instrument: Instrument, run: list[tuple[Case, list[AskedQuestion]]], turn: int
+    bayes: BayesDoctor, run: list[tuple[Case, list[AskedQuestion]]], turn: int
 ) -> dict[str, float]:
     """Column -> mean over one run's consultations, or over the questions of a turn."""
     asked = [questions[turn - 1] for _, questions in run if len(questions) >= turn]
@@ -171,7 +170,7 @@ def _of_turn(
     so_far = [
         questions[min(turn, len(questions)) - 1].diagnosis
         if questions
-        else instrument.diagnosis(case, {"turns": []})
+        else bayes.diagnosis(case, {"turns": []})
         for case, questions in run
     ]
     means["bayes"] = 100 * float(np.mean(so_far))

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from analysis.bayes_doctor import BayesDoctor, bayes_doctor_of
 from analysis.collected import Collected
-from analysis.instrument import Instrument, instrument_of
 from analysis.notices import on_base_models
 from analysis.table import Column, Row, Table, mean_of_runs
 from analysis.tables.layout import development_cases
@@ -57,7 +57,7 @@ class Thought:
 
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark, over all base models."""
-    bases = [instrument_of(each) for each in collected.on_each_base]
+    bases = [bayes_doctor_of(each) for each in collected.on_each_base]
     rows = []
     for method in collected.methods():
         letters = ((base, run) for base in bases for run in base.collected.runs(method))
@@ -93,12 +93,12 @@ def thoughts_of(
             exchanges.append(Exchange(turn["question"], turn["answer"]))
 
 
-def _shares(instrument: Instrument, method: str, run: str) -> dict[str, float | None]:
+def _shares(bayes: BayesDoctor, method: str, run: str) -> dict[str, float | None]:
     """Column -> percent of one run; None where there is nothing to count."""
-    world, likely = instrument.world, instrument.likely
+    world, likely = bayes.world, bayes.likely
     consultations = [
         (dialogue["correct"], list(thoughts_of(world, case, dialogue, likely)))
-        for case, dialogue in instrument.dialogues(method, run)
+        for case, dialogue in bayes.dialogues(method, run)
     ]
     thoughts = [thought for _, thoughts in consultations for thought in thoughts]
     dropped = [(right, any(t.dropped for t in thoughts)) for right, thoughts in consultations]

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from analysis.copied_tables import with_tables
-from analysis.formats import render
 from analysis.notices import in_words
 from analysis.table import MISSING, Cell, Column, Number, Row, Table
+from analysis.table_formats import render
 from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.files import write_atomic
 from pcqc_study.study_file import load_study

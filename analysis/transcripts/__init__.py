@@ -14,8 +14,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from analysis.html_templates import templates
 from analysis.notices import notice
-from analysis.pages import templates
 from analysis.transcripts.consultations import consultations, places
 from pcqc_base.errors import UserError
 from pcqc_base.system.files import write_atomic

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from pcqc_base.errors import UserError
-from pcqc_base.system.parent import end_with
+from pcqc_base.system.end_with_parent import end_with
 from pcqc_base.system.processes import SINGLE_PROCESS, Processes, join, launched, require_gpu
 from pcqc_study.study_file import Study
 

@@ -25,7 +25,7 @@ import urllib3
 from pcqc.models.folder import check_folder
 from pcqc_base.errors import UserError
 from pcqc_base.settings import EnginePlacement
-from pcqc_base.system.parent import end_with
+from pcqc_base.system.end_with_parent import end_with
 from pcqc_base.system.terminal import show
 from pcqc_gpu.engines.printed_errors import last_exception
 from pcqc_gpu.engines.vllm_start import device_names, vllm_package, vllm_settings

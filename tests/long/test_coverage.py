@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from crossed_studies import Model, coverage
 
-from analysis.statistics.intervals_over_runs import crossed_effect
+from analysis.statistics.intervals import crossed_effect
 
 PAPER = Model(((0.6,), (0.3,)), cases=(1268, 150, 536), runs=(3, 3))
 CLINIC = (400, 400, 400, 400)

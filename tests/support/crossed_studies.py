@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from analysis.statistics.intervals_over_runs import Sample
+from analysis.statistics.intervals import Sample
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 

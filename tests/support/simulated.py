@@ -1,7 +1,7 @@
 """A study made in code, evaluated and collected: doctors of known skill see real clinic cases.
 
 Each method has a share of good questions, a mean number of questions and a share of Bayes-optimal
-diagnoses, so that every table and figure has something to show, and the instrument's split of a
+diagnoses, so that every table and figure has something to show, and the Bayes doctor's split of a
 gain can be checked against the skills that made it.
 """
 

@@ -8,7 +8,7 @@ import pytest
 from hand_made import finish_job
 
 from analysis.copied_tables import excerpt, shown
-from analysis.formats import render
+from analysis.table_formats import render
 from analysis.tables import tuning as table
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT

@@ -17,7 +17,7 @@ from pcqc.engines.weight_update import WeightUpdate
 from pcqc_base.errors import UserError
 from pcqc_gpu.engines.vllm import VllmEngine
 from pcqc_gpu.engines.vllm_worker import WeightReceiver
-from pcqc_gpu.engines.weight_transfer import files, handles
+from pcqc_gpu.engines.weight_transfer import by_files, by_handles
 from pcqc_gpu.engines.weight_transfer.checksums import checksum
 
 PROMPTS = [[1, 2], [3], [4, 5]]
@@ -157,13 +157,13 @@ def one_bit(name, tensor):
 
 @pytest.mark.parametrize("fault", [left_out, one_bit])
 def test_one_tensor_that_arrives_otherwise_stops(fault, monkeypatch):
-    read = files.read
+    read = by_files.read
 
     def faulty(folder):
         for name, tensor in read(folder):
             yield from fault(name, tensor) if name == "1.weight" else [(name, tensor)]
 
-    monkeypatch.setattr(files, "read", faulty)
+    monkeypatch.setattr(by_files, "read", faulty)
     with pytest.raises(UserError, match=r"1\.weight and 0 more did not arrive as they were sent"):
         engine_of(Worker()).load_weights(new_weights().items())
 
@@ -204,8 +204,8 @@ def gpu(monkeypatch):
         assert (tensor.nbytes, tensor.dtype) == (size, dtype)
         return tensor.as_strided(shape, strides, start)
 
-    monkeypatch.setattr(handles, "reduce_tensor", reduce)
-    monkeypatch.setattr(handles, "rebuild_cuda_tensor", rebuild)
+    monkeypatch.setattr(by_handles, "reduce_tensor", reduce)
+    monkeypatch.setattr(by_handles, "rebuild_cuda_tensor", rebuild)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: calls.append("synchronized"))
@@ -215,23 +215,23 @@ def gpu(monkeypatch):
 
 @pytest.mark.parametrize("most", [1, 100, 2**30])
 def test_handles_bring_the_bytes_that_files_bring_without_files_and_pickle(gpu, most, monkeypatch):
-    monkeypatch.setattr(handles, "PART_BYTES", most)
-    by_files, by_handles = Worker(), Worker()
+    monkeypatch.setattr(by_handles, "PART_BYTES", most)
+    with_files, with_handles = Worker(), Worker()
     gathered = ((name, tensor.clone()) for name, tensor in new_weights().items())
-    engine_of(by_files).load_weights(new_weights().items())
-    monkeypatch.setattr(files, "written", None)
-    engine_of(by_handles, transfer="handles").load_weights(gathered)
-    assert by_handles.received == by_files.received
-    pairs = zip(by_handles.model.parameters(), by_files.model.parameters(), strict=True)
+    engine_of(with_files).load_weights(new_weights().items())
+    monkeypatch.setattr(by_files, "written", None)
+    engine_of(with_handles, transfer="handles").load_weights(gathered)
+    assert with_handles.received == with_files.received
+    pairs = zip(with_handles.model.parameters(), with_files.model.parameters(), strict=True)
     assert all(torch.equal(a.view(torch.int16), b.view(torch.int16)) for a, b in pairs)
-    parts = sum(b"take_weights" in message for message in by_handles.messages)
+    parts = sum(b"take_weights" in message for message in with_handles.messages)
     assert parts == {1: 4, 100: 2, 2**30: 1}[most]  # 72, 12, 72 and 12 bytes
     assert gpu[-1] == "collected"
 
 
 def test_a_tensor_that_changes_on_its_way_by_handles_stops(gpu, monkeypatch):
-    opened = handles.opened
-    monkeypatch.setattr(handles, "opened", lambda part: ((n, t.abs_()) for n, t in opened(part)))
+    opened = by_handles.opened
+    monkeypatch.setattr(by_handles, "opened", lambda part: ((n, t.abs_()) for n, t in opened(part)))
     with pytest.raises(UserError, match=r"0\.weight and . more .* set placement\.transfer: files"):
         engine_of(Worker(), transfer="handles").load_weights(new_weights().items())
 

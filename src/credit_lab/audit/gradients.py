@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from credit_lab.audit.tabular import (
+from credit_lab.audit.enumerable_clinic import (
     ANSWER,
     ASK,
     CLINIC,

@@ -11,7 +11,7 @@ from math import factorial
 
 import numpy as np
 
-from credit_lab.audit.tabular import (
+from credit_lab.audit.enumerable_clinic import (
     ASK,
     Course,
     Patient,

@@ -17,7 +17,7 @@ from pcqc.engines.base import Completion, Engine, Request, Sampling, Ticket, vll
 from pcqc_base.errors import UserError
 from pcqc_gpu.engines.vllm_ended import end_calls, says_why
 from pcqc_gpu.engines.vllm_start import start
-from pcqc_gpu.engines.weight_transfer import files, handles
+from pcqc_gpu.engines.weight_transfer import by_files, by_handles
 from pcqc_gpu.engines.weight_transfer.checksums import noted
 
 
@@ -169,9 +169,9 @@ class VllmEngine(Engine):
         if self.shared:
             yield [weights]
         elif torch.cuda.is_available() and self.transfer == "handles":
-            yield handles.parts(weights)
+            yield by_handles.parts(weights)
         else:
-            with files.written(weights, self.processes) as folder:
+            with by_files.written(weights, self.processes) as folder:
                 yield [str(folder)]
 
     @says_why

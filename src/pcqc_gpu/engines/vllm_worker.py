@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from pcqc_gpu.engines.weight_transfer import files, handles
+from pcqc_gpu.engines.weight_transfer import by_files, by_handles
 from pcqc_gpu.engines.weight_transfer.checksums import noted
 
 
@@ -43,9 +43,9 @@ class WeightReceiver:
         from vllm.config import set_current_vllm_config
 
         if isinstance(weights, str):
-            weights = files.read(Path(weights))
+            weights = by_files.read(Path(weights))
         elif isinstance(weights, list):
-            weights = handles.opened(weights)
+            weights = by_handles.opened(weights)
         with set_current_vllm_config(self.vllm_config):
             self.get_model().load_weights(noted(weights, self.received))
 

@@ -13,10 +13,10 @@ from hand_made import evaluated, finish_job, folder_of
 from analysis import conclusion as answer
 from analysis.claims import Comparison, claims
 from analysis.conclusion import answer_of, conclusion, details
-from analysis.formats import plain
-from analysis.statistics.effect import Effect
+from analysis.statistics.intervals import Effect
 from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
+from analysis.table_formats import plain
 from analysis.tables import ablations, peers
 from analysis.tables.ablations import parent
 from pcqc_base.errors import UserError

@@ -13,8 +13,8 @@ from hand_made import evaluated, finish_job, folder_of
 
 from analysis import archive, bundle, tables, transcripts
 from analysis.copied_tables import EXCERPT, asked_for, copy_tables
-from analysis.formats import render
 from analysis.load import load
+from analysis.table_formats import render
 from analysis.tables import peers
 from analysis.tables_and_figures import FORMS
 from analysis.tar_files import packed as tar_of

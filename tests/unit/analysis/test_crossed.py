@@ -7,12 +7,12 @@ import pytest
 from crossed_studies import Model, coverage
 from scipy import stats
 
-from analysis.statistics.effect import Effect
-from analysis.statistics.estimates import effect_over_runs
-from analysis.statistics.intervals_over_runs import (
+from analysis.statistics.intervals import (
+    Effect,
     Sample,
     crossed_effect,
     effect_over_cases,
+    effect_over_runs,
 )
 from analysis.statistics.verdicts import holm, judge, probability_of_improvement
 

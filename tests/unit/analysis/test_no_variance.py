@@ -9,12 +9,12 @@ import pytest
 from scipy import stats
 
 from analysis.continuation import mean_over_states, paired_gain
-from analysis.statistics.effect import Effect
-from analysis.statistics.estimates import effect_over_runs
-from analysis.statistics.intervals_over_runs import (
+from analysis.statistics.intervals import (
+    Effect,
     Sample,
     crossed_effect,
     effect_over_cases,
+    effect_over_runs,
 )
 from analysis.statistics.verdicts import judge
 from analysis.table import EXACT, Column, Range, Row, Table, difference, with_exactness

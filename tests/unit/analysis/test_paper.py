@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis import figures, paper
-from analysis.formats import escape_tex
+from analysis.table_formats import escape_tex
 from analysis.tables_and_figures import FORMS, fillable_parts
 from pcqc_base.errors import UserError
 

@@ -16,8 +16,8 @@ from analysis import figures, report
 from analysis.conclusion import conclusion
 from analysis.drawing.style import encode, house_style
 from analysis.figures import accuracy_inquiry, cost_curves, equal_turns, learning_curves
-from analysis.formats import html_text
 from analysis.statistics.estimates import Estimate
+from analysis.table_formats import html_text
 from analysis.tables_and_figures import FIGURES, FORMS, chosen
 from pcqc_base.errors import UserError
 from pcqc_base.system.checkout import ROOT

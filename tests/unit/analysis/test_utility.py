@@ -11,11 +11,11 @@ from built_tables import build
 from matplotlib.container import ErrorbarContainer
 
 from analysis import tables
+from analysis.bayes_doctor import BayesDoctor, first_questions
 from analysis.claims import claims
 from analysis.continuation import Continued, continued, filtered, main_policy, policies
 from analysis.drawing.style import house_style
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
-from analysis.instrument import Instrument, first_questions
 from clinic_env.posterior import posterior
 from clinic_env.world import ask, read_findings
 from pcqc_base.errors import UserError
@@ -94,11 +94,11 @@ def test_files_are_read_into_states_and_candidates(collected):
 
 def test_first_questions_are_judged_by_exact_values(collected):
     """Which are best, how often utility picks them, and how far the scorer is from the truth."""
-    policy, instrument = main_policy(collected), Instrument(collected)
-    world, first = instrument.world, first_questions(collected, policy)
+    policy, bayes = main_policy(collected), BayesDoctor(collected)
+    world, first = bayes.world, first_questions(collected, policy)
     picks = first.picks["highest_utility"]
     for i, case_id in enumerate(policy.case_ids):
-        case = instrument.cases[case_id]
+        case = bayes.cases[case_id]
         best = {ask(world.findings[f]) for f in simulated.best_first_questions(world, case)}
         assert picks[i] == (policy.questions[i][policy.utility[i].argmax()] in best)
         assert first.chance[i] == len(best) / len(world.findings)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from analysis import tables
-from analysis.formats import render
 from analysis.table import Column, Number, Probability, Range, Row, Table
+from analysis.table_formats import render
 from analysis.tables_and_figures import TABLES, chosen
 from pcqc_base.errors import UserError
 
@@ -55,8 +55,10 @@ def test_a_table_without_rows_has_its_heads(form):
 
 def test_impossible_tables_are_refused(collected):
     without = replace(collected, study=replace(collected.study, clinic=None))
-    with pytest.raises(UserError, match="cannot fill the table 'instrument': it needs the setting"):
-        tables.write(without, Path(), ["instrument"])
+    with pytest.raises(
+        UserError, match="cannot fill the table 'questions_or_diagnosis': it needs the setting"
+    ):
+        tables.write(without, Path(), ["questions_or_diagnosis"])
     without = collected.only(())
     with pytest.raises(UserError, match="'pcqc_runs': it needs the method 'pcqc'"):
         tables.write(without, Path(), ["pcqc_runs"])

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from finite_differences import slopes, together
 
-from credit_lab.audit.gradients import compare, cosine, question_gradient, terminal_gradient
-from credit_lab.audit.tabular import (
+from credit_lab.audit.enumerable_clinic import (
     ANSWER,
     ASK,
     CLINIC,
@@ -19,6 +18,7 @@ from credit_lab.audit.tabular import (
     reward,
     visited,
 )
+from credit_lab.audit.gradients import compare, cosine, question_gradient, terminal_gradient
 from credit_lab.audit.turn_credits import across_update, group_credits, shifts_of
 from credit_lab.bench.table import reinforce
 from credit_lab.two_token_policies import Parts

@@ -8,8 +8,7 @@ import pytest
 import torch
 from finite_differences import together
 
-from credit_lab.audit.gradients import question_gradient, terminal_gradient
-from credit_lab.audit.tabular import (
+from credit_lab.audit.enumerable_clinic import (
     ANSWER,
     ASK,
     CLINIC,
@@ -19,6 +18,7 @@ from credit_lab.audit.tabular import (
     reward,
     visited,
 )
+from credit_lab.audit.gradients import question_gradient, terminal_gradient
 from credit_lab.audit.turn_credits import group_credits
 from credit_lab.two_token_policies import Parts
 from pcqc.cases.case import Case

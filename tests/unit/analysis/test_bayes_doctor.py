@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from built_tables import build, cells
 
-from analysis.instrument import Instrument, exact_doctor
+from analysis.bayes_doctor import BayesDoctor, exact_doctor
 from analysis.tables.thoughts import thoughts_of
 from pcqc.cases.prompts import UNANSWERABLE, Exchange
 from pcqc_clinic import quality
@@ -14,13 +14,13 @@ from pcqc_clinic.consultations import still_likely
 
 
 @pytest.fixture
-def instrument(collected):
-    return Instrument(collected)
+def bayes(collected):
+    return BayesDoctor(collected)
 
 
 def test_better_questions_show_as_better_questions_and_the_parts_add_up(collected):
     """The simulated PCQC and GRPO diagnose alike; PCQC's first question is nearly always best."""
-    rows = cells(build("instrument", collected))
+    rows = cells(build("questions_or_diagnosis", collected))
     start = rows.pop("shared_sft")
     assert start["gain"] == "—"
     for row in rows.values():
@@ -30,18 +30,18 @@ def test_better_questions_show_as_better_questions_and_the_parts_add_up(collecte
     assert lost["pcqc"] < lost["grpo"]
 
 
-def test_an_exact_doctor_stops_and_keeps_what_it_knows(instrument):
+def test_an_exact_doctor_stops_and_keeps_what_it_knows(bayes):
     """One case is solved by its first question; the other has two, which the facts leave open."""
-    world, (first, second) = instrument.world, list(instrument.cases.values())[:2]
+    world, (first, second) = bayes.world, list(bayes.cases.values())[:2]
     name = first.options[first.answer]
     shown = Exchange(f"Any {name} spots?", f"{name} spots present.")
     silent = Exchange("Any spots?", UNANSWERABLE)
     held = [(first, [shown]), (second, [silent, silent])]
-    doctor = exact_doctor(world, held, instrument.rates, 3)
+    doctor = exact_doctor(world, held, bayes.rates, 3)
     assert list(doctor.asked) == [0, 1, 1.5, 1.5]
     none, sign = {}, {world.diseases.index(name): True}
     before, after, other = (
-        100 * quality.diagnosis(world, case, answered, instrument.rates)
+        100 * quality.diagnosis(world, case, answered, bayes.rates)
         for case, answered in ((first, none), (first, sign), (second, none))
     )
     mean = (after + other) / 2
@@ -50,21 +50,21 @@ def test_an_exact_doctor_stops_and_keeps_what_it_knows(instrument):
     assert doctor.after(9) == pytest.approx(mean)
 
 
-def test_best_questions_bring_more_than_a_methods_or_random_ones(instrument):
-    best, random = instrument.best, instrument.random
+def test_best_questions_bring_more_than_a_methods_or_random_ones(bayes):
+    best, random = bayes.best, bayes.random
     assert best.accuracy[0] == pytest.approx(random.accuracy[0])
     for limit in (1, 2, 3):
         assert best.accuracy[limit] > random.accuracy[limit] > random.accuracy[limit - 1]
     for run in "ABC":
         for method in ("grpo", "pcqc"):
-            consultations = instrument.consultations(method, run)
+            consultations = bayes.consultations(method, run)
             assert consultations.bayes.mean() < best.after(consultations.questions.mean()) + 2
 
 
-def test_question_quality_shows_the_skills_that_made_it(collected, instrument):
+def test_question_quality_shows_the_skills_that_made_it(collected, bayes):
     rows = cells(build("question_quality", collected))
     first = rows["pcqc:1"]
-    judged = [asked[0] for run in "ABC" for _, asked in instrument.questions("pcqc", run) if asked]
+    judged = [asked[0] for run in "ABC" for _, asked in bayes.questions("pcqc", run) if asked]
     assert first["best"].value == pytest.approx(
         100 * np.mean([question.best for question in judged]), abs=1.0
     )
@@ -92,12 +92,10 @@ def test_first_questions_are_of_all_runs_of_all_base_models(collected):
         assert early["grpo:3"][column] == by_turn["grpo:3"][column]
 
 
-def test_evidence_of_the_last_turn_is_that_of_the_whole_dialogue(collected, instrument):
-    whole = instrument.consultations("grpo", "A").bayes
-    asked = instrument.questions("grpo", "A")
-    last = [
-        100 * (a[-1].diagnosis if a else instrument.diagnosis(c, {"turns": []})) for c, a in asked
-    ]
+def test_evidence_of_the_last_turn_is_that_of_the_whole_dialogue(collected, bayes):
+    whole = bayes.consultations("grpo", "A").bayes
+    asked = bayes.questions("grpo", "A")
+    last = [100 * (a[-1].diagnosis if a else bayes.diagnosis(c, {"turns": []})) for c, a in asked]
     assert last == pytest.approx(list(whole))
 
 
@@ -105,8 +103,8 @@ def spoken(thought, question=None, answer=None):
     return {"response": f"<think>{thought}</think>", "question": question, "answer": answer}
 
 
-def test_a_thought_is_judged_by_the_options_still_likely(instrument):
-    world, case = instrument.world, next(iter(instrument.cases.values()))
+def test_a_thought_is_judged_by_the_options_still_likely(bayes):
+    world, case = bayes.world, next(iter(bayes.cases.values()))
     right = case.options[case.answer]
     first, *others = [name for name in case.options.values() if name != right]
     exchanges = [(f"Any {first} spots?", f"{first} spots absent.")]
@@ -141,7 +139,7 @@ def test_what_a_method_drops_is_counted_over_all_runs(collected, monkeypatch):
             kept = [name for name in case.options.values() if name != right or number % 4]
             yield case, {"turns": [spoken(", ".join(kept))], "correct": bool(number)}
 
-    monkeypatch.setattr(Instrument, "dialogues", dialogues)
+    monkeypatch.setattr(BayesDoctor, "dialogues", dialogues)
     table = build("thoughts", collected)
     assert table.cell("pcqc", "dropped").value == pytest.approx(25)
     assert table.cell("pcqc", "dropped_wrong").value == pytest.approx(100)

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from analysis.bayes_doctor import BayesDoctor, Consultations, bayes_doctor_of
 from analysis.collected import Collected
-from analysis.instrument import Consultations, Instrument, instrument_of
-from analysis.statistics.effect import Effect
-from analysis.statistics.intervals_over_runs import crossed_effect
+from analysis.statistics.intervals import Effect, crossed_effect
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, mean_of_runs, number
 from analysis.tables.layout import development_cases, random_parts
 from pcqc_study.study_file import START
@@ -28,8 +27,8 @@ COLUMNS = (
 
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark; means over runs with sample SDs."""
-    instrument = instrument_of(collected)
-    reference = instrument.runs(START)
+    bayes = bayes_doctor_of(collected)
+    reference = bayes.runs(START)
     methods = collected.methods()
     here, development = replace(collected, others=()), [collected.study.development]
     effects = {
@@ -37,7 +36,7 @@ def build(collected: Collected) -> Table:
         for method in methods
         if method != START
     }
-    rows = [_row(instrument, method, reference, effects.get(method)) for method in methods]
+    rows = [_row(bayes, method, reference, effects.get(method)) for method in methods]
     caption = (
         f"On {development_cases(collected)}; cells are mean ± SD over runs. Acc.: percent of right "
         "diagnoses. Q/ep.: turns before the diagnosis. Bayes diagnosis, on its evidence: accuracy "
@@ -45,18 +44,22 @@ def build(collected: Collected) -> Table:
         "gain over Shared SFT is split into the change of that accuracy (by questions) and the "
         "rest (by diagnosis). Random questions, best questions: the same accuracy, had the method "
         "asked as many random or best questions on average. Such consultations end once one option "
-        f"is left; with best questions that is after {instrument.best.asked[-1]:.1f} on average. "
+        f"is left; with best questions that is after {bayes.best.asked[-1]:.1f} on average. "
         f"95% intervals {random_parts(effects.values())}."
     )
     return Table(
-        "instrument", "Better questions or better diagnosis?", caption, COLUMNS, tuple(rows)
+        "questions_or_diagnosis",
+        "Better questions or better diagnosis?",
+        caption,
+        COLUMNS,
+        tuple(rows),
     )
 
 
 def _row(
-    instrument: Instrument, method: str, reference: list[Consultations], effect: Effect | None
+    bayes: BayesDoctor, method: str, reference: list[Consultations], effect: Effect | None
 ) -> Row:
-    collected, runs = instrument.collected, instrument.runs(method)
+    collected, runs = bayes.collected, bayes.runs(method)
     accuracy, evidence = (
         np.array([getattr(run, name).mean() for run in runs]) for name in ("accuracy", "bayes")
     )
@@ -71,7 +74,7 @@ def _row(
         total, *split = (mean_of_runs(part, 2, signed=True) for part in parts)
         cells += [total, Range(effect.low, effect.high), *split]
     asked = [run.questions.mean() for run in runs]
-    exact = ([doctor.after(n) for n in asked] for doctor in (instrument.random, instrument.best))
+    exact = ([doctor.after(n) for n in asked] for doctor in (bayes.random, bayes.best))
     cells += [mean_of_runs(values, 2) for values in (evidence, *exact)]
     first_control = method == next(iter(collected.methods("control")), None)
     return Row(

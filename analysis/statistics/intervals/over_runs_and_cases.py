@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.statistics.effect import Effect
+from analysis.statistics.intervals.effect import Effect
 
 # From this many runs of every base model on, runs of one letter are compared pairwise: they share
 # the order of training cases. Fewer do not show whether that makes them alike.
@@ -172,32 +172,6 @@ def _on_each(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample]) -> di
         every = [sample for sample in (minuend, subtrahend) if sample.drawn] if single else []
         effects[base] = crossed_effect(*pair, alike or every)
     return effects
-
-
-def effect_over_cases(bases: Sequence[Mapping[str, float]], reach: float = np.inf) -> Effect:
-    """Mean of differences that are known case by case, under one policy of each base model.
-
-    Cases alone are random. One that is known under several base models is one case: what it adds
-    under each is added up before it is squared.
-
-    Args:
-        bases: for each base model, case -> difference.
-        reach: how far a difference can lie from zero.
-    """
-    parts: dict[str, float] = {}
-    means = [float(np.mean([*differences.values()])) for differences in bases]
-    for differences, mean in zip(bases, means, strict=True):
-        for case, difference in differences.items():
-            part = (difference - mean) / (len(differences) * len(bases))
-            parts[case] = parts.get(case, 0.0) + part
-    cases = len(parts)
-    variance = sum(part**2 for part in parts.values()) * cases / max(cases - 1, 1)
-    by_base = {}
-    if len(bases) > 1:
-        by_base = {f"base model {n}": effect_over_cases([b], reach) for n, b in enumerate(bases, 1)}
-    difference, freedom = float(np.mean(means)), max(cases - 1, 1)
-    least = min(map(len, bases))
-    return Effect(difference, variance**0.5, freedom, "case", by_base, outcomes=least, reach=reach)
 
 
 def _run_terms(sides: list[tuple[_Team, ...]], others: list[_Team]) -> list[tuple[float, float]]:

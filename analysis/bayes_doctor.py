@@ -1,4 +1,4 @@
-"""The clinic as an instrument: what a Bayes-optimal doctor would make of each method's questions.
+"""What a Bayes-optimal doctor would make of the answers that each method's questions brought.
 
 A consultation's evidence is what its patient stated. The Bayes diagnosis on that evidence says how
 good the questions were; the method's own diagnosis can only do as well, so that the distance
@@ -82,7 +82,7 @@ def exact_doctor(
     return ExactDoctor(asked.mean(axis=1), 100 * np.mean(right, axis=0))
 
 
-class Instrument:
+class BayesDoctor:
     """Bayes figures of a synthetic study's development benchmark, each computed once.
 
     Studies on other base models have the same cases: what depends on no doctor is theirs too.
@@ -196,9 +196,9 @@ def utterances(dialogue: dict) -> Iterator[tuple]:
 
 
 @lru_cache
-def instrument_of(collected: Collected) -> Instrument:
-    """The instrument of a study's runs on its first base model."""
-    return Instrument(collected)
+def bayes_doctor_of(collected: Collected) -> BayesDoctor:
+    """The Bayes-optimal doctor of a study's first base model."""
+    return BayesDoctor(collected)
 
 
 @dataclass(frozen=True)
@@ -219,18 +219,18 @@ class FirstQuestions:
 
 def first_questions(collected: Collected, policy: Continued) -> FirstQuestions:
     """Judge every candidate of one policy's study."""
-    instrument = instrument_of(collected)
-    world = instrument.world
+    bayes = bayes_doctor_of(collected)
+    world = bayes.world
     best, chance, exact = [], [], []
     for case_id, *asked in zip(policy.case_ids, policy.questions, policy.answers, strict=True):
-        case = instrument.cases[case_id]
+        case = bayes.cases[case_id]
         correct = list(case.options).index(case.answer)
         for question, answer in zip(*asked, strict=True):
             turn = {"action": "question", "question": question, "answer": answer}
-            (judged,) = instrument.judged(case, {"turns": [turn]})
+            (judged,) = bayes.judged(case, {"turns": [turn]})
             best.append(judged.best)
             evidence = read_findings(world, answer)
-            exact.append(posterior.posterior(world, case, evidence, instrument.rates)[correct])
+            exact.append(posterior.posterior(world, case, evidence, bayes.rates)[correct])
         chance.append(judged.chance)
     shape = policy.utility.shape
     error = np.abs(policy.utility - np.array(exact, float).reshape(shape))

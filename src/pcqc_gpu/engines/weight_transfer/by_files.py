@@ -1,6 +1,6 @@
 """Weights handed to other processes as safetensors files, in memory where the system can.
 
-What a machine without GPUs does, and one where handles (`handles.py`) cannot be opened.
+What a machine without GPUs does, and one where handles (`by_handles.py`) cannot be opened.
 """
 
 import shutil

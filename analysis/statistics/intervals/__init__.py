@@ -1,0 +1,19 @@
+"""Intervals of differences of methods: by what is random, runs and cases, runs, or cases.
+
+`Effect` has the ends. Two checkpoints on the same cases are compared in
+`pcqc_study.intervals_over_cases`, which resamples them.
+"""
+
+from analysis.statistics.intervals.effect import MOST_RUNS, POWER, Effect
+from analysis.statistics.intervals.over_runs_and_cases import Sample, crossed_effect
+from analysis.statistics.intervals.over_runs_or_cases import effect_over_cases, effect_over_runs
+
+__all__ = [
+    "MOST_RUNS",
+    "POWER",
+    "Effect",
+    "Sample",
+    "crossed_effect",
+    "effect_over_cases",
+    "effect_over_runs",
+]
