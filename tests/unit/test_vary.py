@@ -127,6 +127,15 @@ def test_a_record_whose_entries_were_all_removed_is_none(own):
     assert vary(own, "pcqc", ["beta=0.5"])[0] in load_study(own).methods
 
 
+def test_a_variation_that_lost_its_title_is_named_with_its_own_line(own):
+    name, path = vary(own, "pcqc", ["beta=0.5"])
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if "title:" not in line))
+    line = lines.index(f"{name}:\n") + 1
+    with pytest.raises(UserError, match=rf"^{path}:{line}: {name}.title: the title of 'pcqc' too"):
+        load_study(own)
+
+
 def test_the_command_says_how_to_make_it(own, capsys):
     assert main(["vary", "pcqc", "--set", "beta=0.5", "--study", own]) == 0
     assert capsys.readouterr().out.endswith(

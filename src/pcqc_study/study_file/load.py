@@ -42,7 +42,9 @@ def load_study(name_or_path: str | Path) -> Study:
         if place[0] == "methods" and len(place) > 1:
             like = likes.get(place[1], place[1])
             places += [(varied, place[1:])] if varied else []
-            places += [(shared, place[1:]), (shared, (like, *place[2:]))]
+            places += [(shared, place[1:])]
+            if place[2:] != ("title",):  # each needs its own
+                places += [(shared, (like, *place[2:]))]
         file, place = max(places, key=lambda p: p[0].find(p[1])[0] - len(p[1]))
         return file.error(place, problem)
 
