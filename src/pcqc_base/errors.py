@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 # What an operating-system error asks for.
 REMEDIES = {
     errno.ENOSPC: "free some space on that disk and run again",
+    errno.EFBIG: "raise the limit of a file's size (`ulimit -f`) and run again",
     errno.EDQUOT: "free some of your quota on that disk and run again",
     errno.EACCES: "make the folder writable for this user",
     errno.EPERM: "make the folder writable for this user",

@@ -1,7 +1,7 @@
 """What is checked before a workflow starts: altered results, and whether MLflow's store is lost."""
 
 from pcqc_base.errors import UserError
-from pcqc_base.system.manifest import REMEDY, accepted, mark, verify
+from pcqc_base.system.manifest import REMEDY, accepted, mark, unmark, verify
 from pcqc_study.graph import Jobs, is_archived
 from pcqc_study.job_kinds import IN_STORE
 from pcqc_study.mlflow_mirror.open_store import is_lost
@@ -29,7 +29,7 @@ def prepare_to_run(study: Study, writes: bool = True) -> None:
         else:
             continue
         if writes and lost and job.kind in IN_STORE:
-            job.marker.unlink(missing_ok=True)
+            unmark(job)
         elif writes and not is_archived(job):
             mark(job)
             accepted(job)

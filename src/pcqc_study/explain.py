@@ -121,8 +121,11 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
         because: why they are still valid.
 
     Raises:
-        UserError: the run is not made, or a setting or an input changed: that is another run.
+        UserError: no reason is given, the run is not made, or a setting or an input changed: that
+            is another run.
     """
+    if not because.strip():
+        raise UserError("--because: empty; say why the results are still valid")
     planned = Jobs(study)
     jobs = [*planned.shared(), *planned.run(method, run)] if method else list(planned.all())
     lines = []

@@ -56,7 +56,11 @@ def serve(address: str, large: str, study: str) -> None:
                     _prepare(large, study)
                     if os.fork() == 0:
                         listener.close()
-                        _end["status"] = _attend(connection, json.loads(words), files)
+                        try:
+                            _end["status"] = _attend(connection, json.loads(words), files)
+                        except SystemExit as stopped:
+                            code = stopped.code
+                            _end["status"] = code if isinstance(code, int) else int(bool(code))
                         sys.exit()
                 for file in files:
                     os.close(file)
@@ -73,8 +77,8 @@ def ask(large: str) -> int | None:
     """
     address = os.environ.pop(ADDRESS, "")  # what the command starts is another command
     words = json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode()
-    if not address or len(words) > LONGEST:
-        return None
+    if not address or len(words) > LONGEST or None in (sys.stdin, sys.stdout, sys.stderr):
+        return None  # a closed stream cannot be handed on
     with _socket() as server:
         try:
             server.connect(f"\0{address}{large}")
@@ -91,7 +95,8 @@ def ask(large: str) -> int | None:
                 server.send(bytes([number]))
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, pass_on)
+            if signal.getsignal(number) != signal.SIG_IGN:  # as after `nohup`, or `&` in a script
+                signal.signal(number, pass_on)
         ended = b""
         with suppress(OSError):
             ended = server.recv(LONGEST)
@@ -187,8 +192,9 @@ def _attend(connection: socket.socket, request: list, files: list[int]) -> int:
 
 def _leave() -> None:
     """End at once: to tear the libraries down takes as long as many a job."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # the command has told that it cannot be written
+            stream.flush()
     os._exit(_end["status"])
 
 

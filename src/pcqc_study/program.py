@@ -1,5 +1,6 @@
 """What all commands share: how a program of commands runs and ends, and arguments of several."""
 
+import errno
 import os
 import select
 import sys
@@ -11,11 +12,12 @@ from typing import Any
 import click
 from click.shell_completion import shell_complete
 
-from pcqc_base.errors import UserError, nearest
+from pcqc_base.errors import UserError, describe, nearest
 from pcqc_base.system.processes import report_to_launcher
-from pcqc_base.system.terminal import complain, print_anywhere
+from pcqc_base.system.terminal import complain, drop_output, print_anywhere
 
 READER_LEFT = 141  # exit status that shells give a program whose reader has gone
+FULL = (errno.ENOSPC, errno.EDQUOT)  # of a disk, or a user's share of it
 INTERRUPTED = 130  # and one that Ctrl-C ended
 HELP = {
     "study": "name of a study in config/studies/, or a path",
@@ -57,14 +59,11 @@ class Program(click.Group):
         if asked := os.environ.get(variable):
             return shell_complete(self, {}, str(self.name), variable, asked)
         try:
-            try:
-                return self._run(sys.argv[1:] if arguments is None else arguments)
-            finally:
-                sys.stdout.flush()
+            return self._run(sys.argv[1:] if arguments is None else arguments)
         except BrokenPipeError:
             if not _reader_left():
                 raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_output()
             return READER_LEFT
         except KeyboardInterrupt:
             with suppress(OSError):  # who read it may have been stopped, too
@@ -73,8 +72,12 @@ class Program(click.Group):
 
     def _run(self, arguments: list[str]) -> int:
         try:
-            with self.make_context(self.name, [*arguments]) as context:
-                self.invoke(context)
+            try:
+                with self.make_context(self.name, [*arguments]) as context:
+                    self.invoke(context)
+            finally:
+                if sys.stdout:  # None where it was closed
+                    sys.stdout.flush()
         except click.exceptions.Exit as ended:  # of `--help` and `--version`
             return ended.exit_code
         except click.UsageError as error:
@@ -82,6 +85,11 @@ class Program(click.Group):
             complain(f"{error.format_message()} (`{path} --help` has more)", f"{path}: error:")
             return 2
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in FULL:
+                with suppress(OSError):  # tests have a standard output that is no file
+                    drop_output()
+                name = f" {error.filename}" if error.filename else ""
+                error = UserError(f"cannot write{name}: {describe(error)}")
             expected = isinstance(error, UserError)
             if report_to_launcher(error):
                 return 2 if expected else 1

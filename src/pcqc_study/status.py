@@ -1,6 +1,7 @@
 """Where a study stands, at any moment and from another terminal: nothing is written or started."""
 
 import re
+import shutil
 import signal
 import time
 from collections.abc import Iterable
@@ -27,6 +28,7 @@ MOST = 12  # lines of one state, beyond which the rest is counted
 _JOB = re.compile(r"pcqc_study\.cli (.+?) --fingerprint")
 _LOG = re.compile(r"^    log: (.+?)(?: \(check log|$)", re.MULTILINE)
 _STATUS = r"(?:died with <Signals\.(?P<signal>\w+)|non-zero exit status (?P<status>\d+))"
+LITTLE = 1 << 20  # bytes; a disk with fewer free has no room for a message
 STOPPED = ("KeyboardInterrupt", "pcqc: stopped")  # how a job that Ctrl-C ended says so
 _CLOCK = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (.*)")
 
@@ -162,7 +164,9 @@ def _ended(workflow: str) -> list[str]:
             memory = " (often for want of memory)" if name == "SIGKILL" else ""
             lines.append(f"`pcqc {job}` was ended by {name}{memory}; its log is {log}")
         elif not name:
-            lines.append(f"`pcqc {job}` ended without a message; its log is {log}")
+            full = log and shutil.disk_usage(Path(log).parent).free < LITTLE
+            remedy = ", whose disk is full: free some space and run again" * bool(full)
+            lines.append(f"`pcqc {job}` ended without a message; its log is {log}{remedy}")
     return lines
 
 

@@ -55,6 +55,23 @@ COMMANDS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("where", "status", "told"),
+    [
+        (">&-", 0, ""),
+        ("> /dev/full", 2, "pcqc: error: cannot write: No space left on device"),
+    ],
+)
+@pytest.mark.parametrize("command", ["--version", "check --help", "check clinic"])
+def test_output_that_cannot_be_written_is_told_and_a_closed_one_is_none(
+    command, where, status, told
+):
+    line = f"{sys.executable} -m pcqc_study.cli {command} {where}"
+    done = subprocess.run(line, shell=True, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (status, int(bool(told)))
+    assert told in done.stderr
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_error_is_one_line_and_status_2(tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)

@@ -17,7 +17,7 @@ from pcqc_study.fork_server import ADDRESS
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's abstract sockets")
 # A command that a signal ends: it prints its process, then waits.
 WAITS = """
-import os, pcqc_study.cli, time
+import os, pcqc_study.cli, sys, time
 from pcqc_study import fork_server
 def main(words):
     print(os.getpid(), *words, os.getcwd(), os.environ["COLOUR"], flush=True)
@@ -105,6 +105,24 @@ def test_an_error_that_nobody_expects_ends_the_fork_alone(name):
         assert command.returncode == 1
         assert printed
         assert told.endswith("OSError: gone\n")
+
+
+@pytest.mark.parametrize("name", [WAITS], indirect=True)
+def test_a_command_that_ignores_ctrl_c_has_a_fork_that_goes_on(name):
+    """So are those that a script starts with `&`; of `nohup` it is the hang-up."""
+    command = asks(name, "train", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    fork = psutil.Process(int(command.stdout.readline().split()[0]))
+    command.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        command.wait(0.3)
+    assert fork.is_running()
+    command.terminate()
+    assert command.wait(10) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("name", [WAITS.replace("time.sleep(60)", "sys.exit(3)")], indirect=True)
+def test_a_job_that_exits_by_itself_has_its_status(name):
+    assert asks(name, "train").wait(10) == 3
 
 
 def test_without_a_server_a_command_does_its_job_itself():

@@ -1,5 +1,6 @@
 """Results on disk: manifests vouch for every file, and what an edit leaves to do."""
 
+import errno
 import importlib.metadata
 import json
 import os
@@ -23,6 +24,8 @@ from pcqc_base.system.manifest import (
     checked,
     finish,
     hold_folder,
+    make_latest,
+    mark,
     read_manifest,
     verify,
 )
@@ -396,3 +399,21 @@ def test_two_processes_never_write_one_folder(tmp_path):
             made(make_job(tmp_path), a="1")
         made(make_job(tmp_path, number=2), a="1")  # another folder
     made(make_job(tmp_path), a="1")
+
+
+@pytest.mark.parametrize(("call", "path"), [("touch", ".made"), ("symlink_to", "latest")])
+def test_a_disk_that_takes_no_marker_or_link_is_told(small, monkeypatch, call, path):
+    job = Jobs(small).job("train", "pcqc", "A")
+    (job.folder / "latest").unlink()
+
+    def refused(*given, **more):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, call, refused)
+    with pytest.raises(UserError, match=f"cannot write .*{path}: .*read-only: choose another"):
+        mark(job) if call == "touch" else make_latest(job)
+
+
+def test_nothing_is_accepted_without_a_reason(small):
+    with pytest.raises(UserError, match="--because: empty"):
+        accept(small, "pcqc", "A", " ")

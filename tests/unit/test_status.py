@@ -1,6 +1,7 @@
 """Where a study stands, told and on the screen: results, locks and logs as they would be left."""
 
 import io
+import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -204,6 +205,18 @@ def test_a_job_that_was_killed_is_named_with_its_signal(study, how, said):
         f"pcqc: error: `pcqc train clinic grpo A` was ended by {said}; its log is {log}",
         GOES_ON,
     ]
+
+
+def test_a_job_that_could_not_tell_that_the_disk_was_full_is_told_by_the_workflow(
+    study, monkeypatch
+):
+    log = log_of(study, "train")
+    write_atomic(log, "")
+    usage = shutil.disk_usage(log)._replace(free=4096)
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda folder: usage)
+    how = "returned non-zero exit status 1"
+    (line, _) = module.failures(study, 0.0, FAILED.format(how=how, log=log))
+    assert line.endswith(f"its log is {log}, whose disk is full: free some space and run again")
 
 
 def test_after_ctrl_c_the_last_line_says_how_to_go_on(study):

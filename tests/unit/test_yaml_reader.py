@@ -15,7 +15,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 # A file's bytes, the line that is named, and what is said.
 FILES = {
     "UTF-16": ("title: x\n".encode("utf-16"), 1, "not UTF-8; save the file in UTF-8"),
-    "UTF-16, unmarked": ("title: x\n".encode("utf-16-le"), 0, "control characters are not allowed"),
+    "UTF-16, unmarked": ("title: x\n".encode("utf-16-le"), 1, "control characters are not allowed"),
     "Latin-1": (b"a: 1\ntitle: \xe9\n", 2, "not UTF-8; save the file in UTF-8"),
     "an empty file": (b"", 1, "must hold settings as `name: value`"),
     "a list": (b"- 1\n", 1, "must hold settings"),
@@ -31,6 +31,23 @@ FILES = {
     "5,000 digits": (b"a: 1\nb: " + b"9" * 5000, 2, "cannot be read as int"),
     "5,000 hex digits": (b"a: 1\nb: 0x" + b"f" * 5000, 2, "an integer of more than 64 bits"),
     "half a character": (b'a: 1\nb: "\\ud800"\n', 2, "invalid Unicode character escape"),
+    "deep lists in a name": (b"a: 1\n? " + b"[" * 230 + b"]" * 230 + b"\n: 1\n", 2, "too deeply"),
+    "deep text that breaks off": (b"x: 1\na: " + b"{a: " * 327 + b"@", 2, "nested too deeply"),
+    "deep by aliases": (
+        b"k0: &a0 " + b"[" * 90 + b"1" + b"]" * 90 + b"\nk1: " + b"[" * 90 + b"*a0" + b"]" * 90,
+        2,
+        "nested too deeply",
+    ),
+    "a word that is called a mapping": (b"a: 1\nb: !!map x\n", 2, "expected a mapping node"),
+    "a list that is called a mapping": (b"a: 1\nb: !!map [1]\n", 2, "expected a mapping node"),
+    "a time of 2,000 parts": (b"a: 1" + b":59" * 2000 + b".0\n", 1, "cannot be read as float"),
+    "a tab": (b"a:\n\tb: 1\n", 2, r"found character '\t' that cannot start any token"),
+    "a zero": (b"a: 1\nb: \0\n", 2, "control characters are not allowed"),
+    "breaks that editors do not count": (
+        "a: 1 # \x85\n# \u2028\nb: 2\nb: 3\n".encode(),
+        4,
+        "duplicate key 'b'",
+    ),
     "2 MB": (b"a: " + b"x" * 2_000_000, 0, "larger than 1 MB; name a settings file"),
 }
 

@@ -4,6 +4,7 @@ Text of cases, models and servers stays text: it cannot steer the terminal.
 """
 
 import codecs
+import os
 import re
 import sys
 import unicodedata
@@ -44,12 +45,19 @@ def show(text: str, labels: Mapping[str, str] = MappingProxyType({})) -> None:
     _print(text, sys.stdout, labels)
 
 
+def drop_output() -> None:
+    """Have what is still to be written to standard output go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def complain(problem: str, label: str = "") -> None:
     """Print an error's line, a label before it, to standard error."""
     _print(f"{label} {problem}" if label else problem, sys.stderr, {label: "bold red"})
 
 
-def _print(text: str, stream: TextIO, labels: Mapping[str, str]) -> None:
+def _print(text: str, stream: TextIO | None, labels: Mapping[str, str]) -> None:
+    if stream is None:  # it was closed
+        return
     text = printable(text)
     if not stream.isatty():
         return print(text, file=stream, flush=True)

@@ -3,6 +3,7 @@
 MLflow is imported inside functions only: the import takes seconds, and training needs none of it.
 """
 
+import json
 import logging
 import os
 import re
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pcqc_base.errors import UserError, describe
+from pcqc_base.system.manifest import LATEST
 from pcqc_study.study_file import Study, tracking_uri
 
 if TYPE_CHECKING:
@@ -167,22 +169,35 @@ def is_elsewhere(study: Study, location: str) -> bool:
 
 
 def is_lost(study: Study) -> bool:
-    """Whether a local database is missing, was moved, or has nothing of the study or no more.
+    """Whether a local database is missing, was moved, or lacks runs of the study that it was given.
 
     It is read without MLflow, which could migrate its tables. A server is not asked.
     """
     database = sqlite_file(tracking_uri(study))
     if database is None:
         return False
-    if not database.exists():
+    if not database.exists() or not database.stat().st_size:
         return True
     query = "SELECT artifact_location, lifecycle_stage FROM experiments WHERE name = ?"
+    held = "SELECT value FROM tags WHERE key = 'contents'"
     try:
         with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as file:
             row = file.execute(query, [study.name]).fetchone()
+            contents = {value for (value,) in file.execute(held)}
     except sqlite3.Error:
         return False  # whoever opens it says what is wrong with it
-    return row is None or row[1] != "active" or is_elsewhere(study, row[0])
+    if row is None or row[1] != "active" or is_elsewhere(study, row[0]):
+        return True
+    records = study.results.glob(f"tracking/*/{LATEST}/record.json")
+    return any(run["contents"] not in contents for path in records for run in _runs(path))
+
+
+def _runs(record: Path) -> Iterable[dict]:
+    """What a mirror has recorded of a method's runs; one that was altered is refused elsewhere."""
+    try:
+        return list(json.loads(record.read_bytes()).values())
+    except (OSError, ValueError):
+        return []
 
 
 def check_writable(study: Study, database: Path) -> None:

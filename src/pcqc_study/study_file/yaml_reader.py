@@ -24,6 +24,7 @@ _KINDS = ("null", "bool", "int", "float", "str", "seq", "map", "merge")
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
 _MOST_NODES = 20_000
 _MOST_BYTES = 1_000_000
+_DEEPEST = 100  # levels; JSON and Python allow a thousand, which aliases and callers share
 
 
 class _Loader(Composer, CParser, SafeConstructor, Resolver):
@@ -42,18 +43,26 @@ class _Loader(Composer, CParser, SafeConstructor, Resolver):
         CParser.__init__(self, text)
         for part in (Composer, SafeConstructor, Resolver):
             part.__init__(self)
+        self.level = 0
 
     def compose_node(self, parent, index):
         event = self.peek_event()
         target = self.anchors.get(event.anchor) if isinstance(event, yaml.AliasEvent) else None
         if target and not hasattr(target, "size"):  # which a node gets when it is complete
             raise _refused(event, f"'*{event.anchor}' contains itself; write the values out")
+        self.level += 1
+        if self.level > _DEEPEST:
+            raise _refused(event, "nested too deeply")
         node = super().compose_node(parent, index)
+        self.level -= 1
         if node.tag not in _TAGS:
             raise _refused(node, f"the tag '{node.tag}' is not for settings; remove it")
         parts = [] if isinstance(node, yaml.ScalarNode) else node.value
         if isinstance(node, yaml.MappingNode):
             parts = [part for pair in parts for part in pair]
+        node.depth = 1 + max((part.depth for part in parts), default=0)
+        if node.depth > _DEEPEST:
+            raise _refused(node, "nested too deeply")
         node.size = 1 + sum(part.size for part in parts)
         if node.size > _MOST_NODES:
             raise _refused(node, f"more than {_MOST_NODES} values; write fewer")
@@ -62,7 +71,7 @@ class _Loader(Composer, CParser, SafeConstructor, Resolver):
     def construct_object(self, node, deep=False):
         try:
             value = super().construct_object(node, deep)
-        except (ValueError, LookupError):
+        except (ValueError, LookupError, OverflowError):
             kind = node.tag.rpartition(":")[2]
             raise _refused(node, f"{_short(node.value)} cannot be read as {kind}") from None
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -71,7 +80,7 @@ class _Loader(Composer, CParser, SafeConstructor, Resolver):
 
     def construct_mapping(self, node, deep=False):
         keys = set()
-        for key_node, _ in node.value:
+        for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if key_node.tag.endswith(":merge"):
                 continue
             key = self.construct_object(key_node, deep=True)
@@ -94,6 +103,7 @@ class SettingsFile:
     """A YAML mapping, and the lines on which its values stand."""
 
     path: Path
+    text: str
     data: dict
     node: yaml.MappingNode
 
@@ -109,7 +119,7 @@ class SettingsFile:
             if not matches:
                 return depth, line
             key, node = matches[-1]
-            line = key.start_mark.line + 1
+            line = _line(self.text, key.start_mark.index)
         return len(place), line
 
     def error(self, place: tuple, problem: str) -> UserError:
@@ -146,17 +156,27 @@ def read_settings(path: Path, empty: bool = False) -> SettingsFile:
         node = loader.get_single_node()
         data = loader.construct_document(node) if node else {} if empty else None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        lines = text.count("\n") + 1  # libyaml counts one more where the last is not ended
-        place = f":{min(mark.line + 1, lines)}" if mark else ""
-        problem = getattr(error, "problem", None) or getattr(error, "reason", "not YAML")
-        raise UserError(f"{path}{place}: {problem}; fix the file") from None
-    except RecursionError:
-        line = loader.peek_event().start_mark.line + 1
-        raise UserError(f"{path}:{line}: nested too deeply; fix the file") from None
+        line, problem = _line_and_problem(text, error)
+        raise UserError(f"{path}:{line}: {problem}; fix the file") from None
     if not isinstance(data, dict):
         raise UserError(f"{path}:1: must hold settings as `name: value`; fix the file")
-    return SettingsFile(path, data, node)
+    return SettingsFile(path, text, data, node)
+
+
+def _line(text: str, index: int) -> int:
+    """The line of a character, as editors count; libyaml also counts other breaks than these."""
+    return text.count("\n", 0, index) + 1
+
+
+def _line_and_problem(text: str, error: yaml.YAMLError) -> tuple[int, str]:
+    """Where a text is no YAML, and why."""
+    if isinstance(error, yaml.reader.ReaderError):  # it counts bytes
+        return text.encode()[: error.position].count(b"\n") + 1, error.reason
+    assert isinstance(error, yaml.MarkedYAMLError)
+    index, problem = error.problem_mark.index, error.problem
+    if problem.startswith("found character that"):
+        problem = problem.replace("character", f"character {text[index]!r}")
+    return _line(text, index), problem
 
 
 def build(kind: type[T], data: dict, error: typing.Callable[[tuple, str], UserError]) -> T:

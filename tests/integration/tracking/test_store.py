@@ -201,6 +201,24 @@ def test_runs_of_a_database_lost_to_another_study_are_mirrored_again(ready):
         assert set(stored) == {*entry["artifacts"], "run.html"}
 
 
+def test_a_new_database_that_has_some_runs_of_the_study_alone_is_given_the_others(ready):
+    """As after one was deleted while a workflow ran: the next mirror makes another."""
+    run_job(ready, "mirror", "grpo")
+    Path("results/mlflow.db").unlink()
+    again = make_study(Tracking(timeout_seconds=19))
+    run_job(again, "mirror", "pcqc")
+    assert is_lost(again)
+    assert not marked(again, "grpo")
+    run_job(again, "mirror", "grpo")
+    assert not is_lost(again)
+
+
+def test_an_empty_file_is_a_database_that_is_lost(ready):
+    run_job(ready, "mirror", "grpo")
+    Path("results/mlflow.db").write_bytes(b"")
+    assert not marked(ready, "grpo")
+
+
 def test_a_file_that_is_no_database_is_not_taken_for_a_lost_one(ready):
     run_job(ready, "mirror", "shared_sft")
     Path("results/mlflow.db").write_text("not a database" * 100)
