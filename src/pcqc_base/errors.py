@@ -16,7 +16,7 @@ REMEDIES = {
     errno.EACCES: "make the folder writable for this user",
     errno.EPERM: "make the folder writable for this user",
     errno.EROFS: "that disk is mounted read-only: choose another folder",
-    errno.EEXIST: "a file stands where a folder is needed: move it away",
+    errno.EEXIST: "a file, or a link to nothing, stands where a folder is needed: move it away",
     errno.ENOTDIR: "a file stands where a folder is needed: move it away",
     errno.EISDIR: "a folder stands where the file belongs: move it away",
     errno.ENOENT: "check the path: make the file first, or correct its name",

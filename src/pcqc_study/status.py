@@ -15,10 +15,10 @@ from pcqc_base.system.checkout import ROOT
 from pcqc_base.system.locks import held
 from pcqc_base.system.manifest import left_out, lock, read_manifest
 from pcqc_base.system.progress import duration
+from pcqc_study.check_results import lacks_runs
 from pcqc_study.explain import why
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, log_path
-from pcqc_study.mlflow_mirror.open_store import is_lost
 from pcqc_study.study_file import Study, load_study
 
 STATES = ("running", "failed", "stale", "to do", "done")
@@ -127,9 +127,10 @@ def stale(study: Study) -> list[str]:
 
 def lost(study: Study) -> list[str]:
     """A line where MLflow's store has lost the study's runs; for `snakemake -n`."""
-    mirrored = any(job.manifest.exists() for job in Jobs(study).all() if job.kind == "mirror")
-    gone = "MLflow's store has nothing of the study: all runs would be mirrored again"
-    return [gone] if mirrored and is_lost(study) else []
+    jobs = list(Jobs(study).all())
+    mirrored = any(job.manifest.exists() for job in jobs if job.kind == "mirror")
+    gone = "MLflow's store lacks runs of the study: all would be mirrored again"
+    return [gone] if mirrored and lacks_runs(study, jobs) else []
 
 
 def failures(study: Study, since: float, workflow: str) -> list[str]:
@@ -191,8 +192,9 @@ def status_of_all() -> dict[str, str]:
 def job_states(study: Study) -> list[JobState]:
     """Every job of `snakemake all`, and of the methods on demand that were begun."""
     states: dict[str, JobState] = {}
-    lost = is_lost(study)
-    for job in Jobs(study).all():
+    jobs = list(Jobs(study).all())
+    lost = lacks_runs(study, jobs)
+    for job in jobs:
         unfinished = [j for j in job.needs if j.name in states and states[j.name].state != "done"]
         state = _state(study, job, unfinished[-1].name if unfinished else "")
         if lost and job.kind == "mirror" and state.state == "done":

@@ -1,7 +1,7 @@
 """Intervals of differences of methods: by what is random, runs and cases, runs, or cases.
 
-`Effect` has the ends. Two checkpoints on the same cases are compared in
-`pcqc_study.intervals_over_cases`, which resamples them.
+`Effect` has the ends. `pcqc_study.intervals_over_cases` resamples cases: it has the intervals of a
+single mean, and of two checkpoints on the same cases.
 """
 
 from analysis.statistics.intervals.effect import MOST_RUNS, POWER, Effect

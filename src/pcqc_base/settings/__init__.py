@@ -1,6 +1,7 @@
 """Groups of settings that the core reads, typed and checked; meaning and default of each.
 
-`pcqc_study.study_file` reads them from a study's file. A method's own settings stand in its module.
+`pcqc_study.study_file` reads them from a study's file. A method's own settings stand in its module
+of `pcqc.methods`; `config/methods.yaml` gives values to each method.
 """
 
 from pcqc_base.settings.data import Benchmark, Clinic, Data, RawFile

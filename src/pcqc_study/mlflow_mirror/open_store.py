@@ -3,7 +3,6 @@
 MLflow is imported inside functions only: the import takes seconds, and training needs none of it.
 """
 
-import json
 import logging
 import os
 import re
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pcqc_base.errors import UserError, describe
-from pcqc_base.system.manifest import LATEST
 from pcqc_study.study_file import Study, tracking_uri
 
 if TYPE_CHECKING:
@@ -169,7 +167,7 @@ def is_elsewhere(study: Study, location: str) -> bool:
 
 
 def is_lost(study: Study) -> bool:
-    """Whether a local database is missing, was moved, or lacks runs of the study that it was given.
+    """Whether a local database is missing, was moved, or has nothing of the study or no more.
 
     It is read without MLflow, which could migrate its tables. A server is not asked.
     """
@@ -179,25 +177,28 @@ def is_lost(study: Study) -> bool:
     if not database.exists() or not database.stat().st_size:
         return True
     query = "SELECT artifact_location, lifecycle_stage FROM experiments WHERE name = ?"
-    held = "SELECT value FROM tags WHERE key = 'contents'"
     try:
-        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as file:
-            row = file.execute(query, [study.name]).fetchone()
-            contents = {value for (value,) in file.execute(held)}
+        rows = _read(database, query, study.name)
     except sqlite3.Error:
         return False  # whoever opens it says what is wrong with it
-    if row is None or row[1] != "active" or is_elsewhere(study, row[0]):
-        return True
-    records = study.results.glob(f"tracking/*/{LATEST}/record.json")
-    return any(run["contents"] not in contents for path in records for run in _runs(path))
+    return not rows or rows[0][1] != "active" or is_elsewhere(study, rows[0][0])
 
 
-def _runs(record: Path) -> Iterable[dict]:
-    """What a mirror has recorded of a method's runs; one that was altered is refused elsewhere."""
+def contents_held(study: Study) -> set[str] | None:
+    """`contents` of all runs in a local database; None of a server, or where it cannot be read."""
+    database = sqlite_file(tracking_uri(study))
+    if database is None:
+        return None
     try:
-        return list(json.loads(record.read_bytes()).values())
-    except (OSError, ValueError):
-        return []
+        rows = _read(database, "SELECT value FROM tags WHERE key = ?", "contents")
+    except sqlite3.Error:
+        return None
+    return {value for (value,) in rows}
+
+
+def _read(database: Path, query: str, value: str) -> list[tuple]:
+    with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as file:
+        return file.execute(query, [value]).fetchall()
 
 
 def check_writable(study: Study, database: Path) -> None:

@@ -207,10 +207,16 @@ def test_a_new_database_that_has_some_runs_of_the_study_alone_is_given_the_other
     Path("results/mlflow.db").unlink()
     again = make_study(Tracking(timeout_seconds=19))
     run_job(again, "mirror", "pcqc")
-    assert is_lost(again)
-    assert not marked(again, "grpo")
-    run_job(again, "mirror", "grpo")
     assert not is_lost(again)
+    assert not marked(again, "grpo")  # and pcqc's runs are found, and not written twice
+    for method in ("grpo", "pcqc"):
+        run_job(again, "mirror", method)
+    assert marked(again, "grpo")
+    for method in ("grpo", "pcqc"):
+        assert ids(again, method).keys() == read_record(again, method).keys()
+    stored = open_store(again).client.search_runs([open_store(again).experiment.experiment_id])
+    contents = [run.data.tags["contents"] for run in stored]
+    assert len(contents) == len(set(contents))
 
 
 def test_an_empty_file_is_a_database_that_is_lost(ready):

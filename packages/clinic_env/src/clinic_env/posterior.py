@@ -1,5 +1,6 @@
 """The exact posterior of the diagnosis, the value of questions, and the best accuracy they reach.
 
+That is of clinic-v1, which the studies use; clinic-v2's is in `clinic_env/v2/values.py`.
 All functions read complaint, options and facts from the case's text. Base rates are uniform, but
 where a function takes them: with those of the case's benchmark its values are the best possible.
 
