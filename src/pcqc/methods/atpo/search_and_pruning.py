@@ -1,7 +1,7 @@
 """ATPO's search and pruning: a tree of consultations per case, all cases level by level.
 
-Every response that is sampled at a state is answered and leads to a state of its own; the critic
-values all of them before anything is pruned, by U (`turn_credit.tree`). A trajectory of the tree is a plain consultation.
+Every response sampled at a state is answered and leads to a state of its own; the critic values
+all before any is pruned, by U (`turn_credit.tree`). A trajectory is a plain consultation.
 """
 
 import itertools
