@@ -53,12 +53,20 @@ def name(request) -> Iterator[str]:
     assert server.wait(10) == 0  # with its workflow
 
 
-def asks(name: str, *words: str, user: int = os.getuid(), **more) -> subprocess.Popen:
-    """Start a command that asks for a fork."""
+def asks(
+    name: str, *words: str, user: int = os.getuid(), interrupt=signal.SIG_DFL, **more
+) -> subprocess.Popen:
+    """Start a command that asks for a fork; what started the tests may ignore Ctrl-C."""
     environment = {**os.environ, ADDRESS: name, "COLOUR": "blue", "AS": str(user)}
     command = [sys.executable, "-c", ASK, *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=environment, **pipes, **more)
+    return subprocess.Popen(
+        command,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, interrupt),
+        **pipes,
+        **more,
+    )
 
 
 def test_a_fork_prints_and_ends_as_the_command(name):
@@ -110,7 +118,7 @@ def test_an_error_that_nobody_expects_ends_the_fork_alone(name):
 @pytest.mark.parametrize("name", [WAITS], indirect=True)
 def test_a_command_that_ignores_ctrl_c_has_a_fork_that_goes_on(name):
     """So are those that a script starts with `&`; of `nohup` it is the hang-up."""
-    command = asks(name, "train", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    command = asks(name, "train", interrupt=signal.SIG_IGN)
     fork = psutil.Process(int(command.stdout.readline().split()[0]))
     command.send_signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):

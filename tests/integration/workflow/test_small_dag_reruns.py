@@ -93,7 +93,7 @@ def test_a_lost_store_is_mirrored_anew_and_harmless_edits_rerun_nothing(copy, mo
     assert copy.planned() == []
     (copy.folder / load_study(STUDY).tracking.uri.removeprefix(SQLITE)).unlink()
     before = digests(copy.results)
-    assert "all runs would be mirrored again" in copy.make("--dry-run")
+    assert "all would be mirrored again" in copy.make("--dry-run")
     assert digests(copy.results) == before  # a dry run writes nothing
     monkeypatch.chdir(copy.folder)
     study = load_study(STUDY)
