@@ -6,7 +6,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 # What an operating-system error asks for.
 REMEDIES = {
@@ -57,6 +59,19 @@ def describe(problem: OSError) -> str:
     reason = os.strerror(problem.errno) if problem.errno else str(problem)
     remedy = REMEDIES.get(problem.errno or 0)
     return f"{reason}; {remedy}" if remedy else reason
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Tell in one line that a path cannot be written, and what to do.
+
+    Raises:
+        UserError: in the place of an operating-system error.
+    """
+    try:
+        yield
+    except OSError as problem:
+        raise UserError(f"cannot write {path}: {describe(problem)}") from problem
 
 
 def few(words: Sequence[str], most: int) -> str:

@@ -108,7 +108,7 @@ def test_a_file_where_the_results_belong_is_left_as_it_is(tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     Path("results").write_text("mine")
     assert main(["clinic", "clinic-mini", "train"]) == 2
-    assert "stands where a folder is needed: move it away" in capsys.readouterr().err
+    assert "a file stands where a folder is needed: move it away" in capsys.readouterr().err
     assert Path("results").read_text() == "mine"
 
 

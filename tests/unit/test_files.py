@@ -69,9 +69,8 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(
 
 def test_a_file_where_the_folder_belongs_is_named(tmp_path):
     (tmp_path / "results").write_text("in the way")
-    with pytest.raises(
-        UserError, match=r"cannot write .*results/table\.csv: .*stands where a folder is needed"
-    ):
+    remedy = "a file, or a link to nothing, stands where a folder is needed"
+    with pytest.raises(UserError, match=rf"cannot write .*results/table\.csv: .*{remedy}"):
         write_atomic(tmp_path / "results" / "table.csv", b"")
 
 

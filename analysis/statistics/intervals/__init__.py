@@ -4,13 +4,12 @@
 single mean, and of two checkpoints on the same cases.
 """
 
-from analysis.statistics.intervals.effect import MOST_RUNS, POWER, Effect
+from analysis.statistics.intervals.effect import MOST_RUNS, Effect
 from analysis.statistics.intervals.over_runs_and_cases import Sample, crossed_effect
 from analysis.statistics.intervals.over_runs_or_cases import effect_over_cases, effect_over_runs
 
 __all__ = [
     "MOST_RUNS",
-    "POWER",
     "Effect",
     "Sample",
     "crossed_effect",

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pcqc_base.errors import UserError, describe, one_line
+from pcqc_base.errors import UserError, describe, one_line, writing
 from pcqc_base.system.locks import locked
 
 
@@ -33,12 +33,10 @@ def write_atomic(path: str | Path, content: bytes | str | Iterable[bytes]) -> No
     """
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_beside(path, [data] if isinstance(data, bytes) else data)
         sync(path.parent)
-    except OSError as problem:
-        raise UserError(f"cannot write {path}: {describe(problem)}") from problem
 
 
 def _write_beside(path: Path, parts: Iterable[bytes]) -> None:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from pcqc_base.errors import UserError, describe
+from pcqc_base.errors import UserError, writing
 
 
 def hold(lock: str | Path, what: str, patience: float = 0.0) -> BinaryIO:
@@ -20,7 +20,7 @@ def hold(lock: str | Path, what: str, patience: float = 0.0) -> BinaryIO:
         UserError: another process still holds it, or it cannot be made.
     """
     deadline = time.monotonic() + patience
-    try:
+    with writing(lock):
         Path(lock).parent.mkdir(parents=True, exist_ok=True)
         file = open(lock, "ab")  # noqa: SIM115 (held by the caller)
         while not locked(file):
@@ -29,8 +29,6 @@ def hold(lock: str | Path, what: str, patience: float = 0.0) -> BinaryIO:
                     f"{what} is already under way ({lock} is held); wait for it to end, or stop it"
                 )
             time.sleep(0.05)
-    except OSError as problem:
-        raise UserError(f"cannot write {lock}: {describe(problem)}") from problem
     return file
 
 

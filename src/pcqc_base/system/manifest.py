@@ -10,11 +10,10 @@ import importlib.metadata
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcqc_base.errors import UserError, describe
+from pcqc_base.errors import UserError, writing
 from pcqc_base.system.checkout import git_commit
 from pcqc_base.system.files import digest, read_json, sha256_file, write_json
 from pcqc_base.system.json_shapes import Begun, ResultManifest
@@ -249,23 +248,15 @@ def mark(job: "Job") -> None:
     The marker is the only output that the workflow knows, so it can remove nothing else. Its age
     means nothing; one from the future, by a clock that was set back, would be taken for an error.
     """
-    with _writing(job.marker):
+    with writing(job.marker):
         job.marker.parent.mkdir(parents=True, exist_ok=True)
         job.marker.touch()
 
 
 def unmark(job: "Job") -> None:
     """Have the workflow make a result's job again."""
-    with _writing(job.marker):
+    with writing(job.marker):
         job.marker.unlink(missing_ok=True)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        raise UserError(f"cannot write {path}: {describe(problem)}") from problem
 
 
 def accepted(job: "Job") -> None:
@@ -279,7 +270,7 @@ def make_latest(job: "Job") -> None:
     """Point `latest` beside a result at it."""
     link, new = job.folder / LATEST, job.folder / f".{LATEST}.{os.getpid()}"
     if not (link.is_symlink() and os.readlink(link) == job.path.name):
-        with _writing(link):
+        with writing(link):
             new.unlink(missing_ok=True)
             new.symlink_to(job.path.name)
             os.replace(new, link)
